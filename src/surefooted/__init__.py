@@ -1,0 +1,56 @@
+"""Exploration that never falls below your baseline.
+
+    import surefooted as sf
+
+    problem = sf.problems.inventory()
+    sf.solve.optimal_gain(problem.mdp).gain
+
+Names are imported when they are first used, so that `import surefooted` and `surefooted --help` are instant.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "InvalidTable": "surefooted.errors",
+    "Noise": "surefooted.noise",
+    "Policy": "surefooted.policy",
+    "Problem": "surefooted.problems",
+    "Space": "surefooted.space",
+    "SurefootedError": "surefooted.errors",
+    "TabularMDP": "surefooted.mdp",
+}
+_MODULES = ("agents", "gym", "problems", "solve")
+
+__all__ = sorted([*_HOMES, *_MODULES, "__version__"])
+
+if TYPE_CHECKING:
+    from surefooted import agents as agents
+    from surefooted import gym as gym
+    from surefooted import problems as problems
+    from surefooted import solve as solve
+    from surefooted.errors import InvalidTable as InvalidTable
+    from surefooted.errors import SurefootedError as SurefootedError
+    from surefooted.mdp import TabularMDP as TabularMDP
+    from surefooted.noise import Noise as Noise
+    from surefooted.policy import Policy as Policy
+    from surefooted.problems import Problem as Problem
+    from surefooted.space import Space as Space
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on its first use."""
+    if name in _MODULES:
+        return import_module(f"surefooted.{name}")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'surefooted' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return __all__

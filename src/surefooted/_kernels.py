@@ -1,0 +1,231 @@
+"""Compiled loops over tables. They draw nothing unless a generator is their first argument, and print nothing.
+
+A chain is three arrays: successors of state s are `next_state[next_ptr[s] : next_ptr[s + 1]]`, with probabilities `p`;
+a successor may be listed twice. A table has the same three arrays over pairs. Outputs come last and are
+written in place. A kernel reports failure as data; its caller turns that into an answer or an exception.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def njit(function: F) -> F:
+    """Compile, and keep the compiled code on disk for the next process."""
+    return cast(F, numba.njit(cache=True)(function))
+
+
+@njit
+def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
+    """The number of strongly connected components; `component` [S] gets each state's (Tarjan 1972, without recursion).
+
+    Components are numbered in reverse topological order: every edge leads to an equal or smaller number.
+    """
+    n = len(next_ptr) - 1
+    index = np.full(n, -1, dtype=np.int64)
+    low = np.zeros(n, dtype=np.int64)
+    cursor = next_ptr[:-1].copy()
+    open_states = np.empty(n, dtype=np.int64)  # Tarjan's stack
+    path = np.empty(n, dtype=np.int64)  # the recursion
+    component[:] = -1
+    n_open, clock, found = 0, 0, 0
+    for root in range(n):
+        if index[root] >= 0:
+            continue
+        depth = 0
+        path[0] = root
+        while depth >= 0:
+            s = path[depth]
+            if index[s] < 0:
+                index[s] = low[s] = clock
+                clock += 1
+                open_states[n_open] = s
+                n_open += 1
+            descended = False
+            while cursor[s] < next_ptr[s + 1]:
+                y = next_state[cursor[s]]
+                cursor[s] += 1
+                if index[y] < 0:
+                    depth += 1
+                    path[depth] = y
+                    descended = True
+                    break
+                if component[y] < 0:
+                    low[s] = min(low[s], index[y])
+            if descended:
+                continue
+            if low[s] == index[s]:
+                while True:
+                    n_open -= 1
+                    component[open_states[n_open]] = found
+                    if open_states[n_open] == s:
+                        break
+                found += 1
+            depth -= 1
+            if depth >= 0:
+                low[path[depth]] = min(low[path[depth]], low[s])
+    return found
+
+
+@njit
+def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
+    """Expected `total` [n, m] cost until node 0 is hit, from each node, by eliminating states (Grassmann et al. 1985).
+
+    `p` [n, n] is overwritten, and so is `cost` [n, m], the cost of a step in each node; node 0 must be reachable from
+    all others. `total[0]` is the cost of a whole cycle from node 0 back to it. `visits` [n] gets the expected visits
+    to each node during that cycle. No two numbers of one sign are ever subtracted, so with costs of one sign
+    every entry is correct to a few roundings, however slowly the chain mixes.
+    """
+    n, m = cost.shape
+    leave = np.empty(n)  # the probability of going to a node not yet eliminated
+    for k in range(n - 1, 0, -1):
+        out = 0.0
+        for j in range(k):
+            out += p[k, j]
+        leave[k] = out
+        for i in range(k):
+            if p[i, k] != 0.0:
+                share = p[i, k] / out
+                for j in range(k):
+                    p[i, j] += share * p[k, j]
+                for c in range(m):
+                    cost[i, c] += share * cost[k, c]
+    visits[0] = 1.0
+    for c in range(m):
+        total[0, c] = cost[0, c]
+    for k in range(1, n):
+        entered = 0.0
+        for i in range(k):
+            entered += visits[i] * p[i, k]
+        visits[k] = entered / leave[k]
+        for c in range(m):
+            onward = cost[k, c]
+            for j in range(1, k):
+                onward += p[k, j] * total[j, c]
+            total[k, c] = onward / leave[k]
+
+
+@njit
+def relative_values(
+    next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, damping: float, accuracy: float, most: int, v: Floats
+) -> tuple[float, float, int]:
+    """Bounds (lower, upper) on a recurrent chain's gain and the sweeps made; `v` [S] starts anywhere and gets the bias.
+
+    Value iteration on the chain that stays put with probability 1 - damping (Puterman 1994, Sec. 8.5.4), which is
+    aperiodic and has the same gain and bias. Stops when upper - lower <= accuracy or after `most` sweeps; v is
+    moved so that v[0] = 0 at every sweep.
+    """
+    n = len(v)
+    change = np.empty(n)
+    lower, upper, sweep = -np.inf, np.inf, 0
+    while sweep < most and not upper - lower <= accuracy:
+        lower, upper = np.inf, -np.inf
+        for s in range(n):
+            backup = r[s]
+            for j in range(next_ptr[s], next_ptr[s + 1]):
+                backup += p[j] * v[next_state[j]]
+            change[s] = backup - v[s]
+            lower, upper = min(lower, change[s]), max(upper, change[s])
+        shift = v[0] + damping * change[0]
+        for s in range(n):
+            v[s] += damping * change[s] - shift
+        sweep += 1
+    return lower, upper, sweep
+
+
+@njit
+def stationary(
+    next_ptr: Ints, next_state: Ints, p: Floats, damping: float, accuracy: float, most: int, d: Floats
+) -> int:
+    """Sweeps made to bring the distribution `d` [S] within `accuracy` (L1) of its image; -1 when `most` did not do."""
+    n = len(d)
+    image = np.empty(n)
+    for sweep in range(most):
+        image[:] = 0.0
+        for s in range(n):
+            for j in range(next_ptr[s], next_ptr[s + 1]):
+                image[next_state[j]] += d[s] * p[j]
+        moved, mass = 0.0, 0.0
+        for s in range(n):
+            moved += abs(image[s] - d[s])
+            d[s] += damping * (image[s] - d[s])
+            mass += d[s]
+        for s in range(n):
+            d[s] /= mass
+        if moved <= accuracy:
+            return sweep + 1
+    return -1
+
+
+@njit
+def absorb(next_ptr: Ints, next_state: Ints, p: Floats, cost: Floats, accuracy: float, most: int, total: Floats) -> int:
+    """Sweeps made to solve total = cost + p total, [n, m], on rows that leak (Gauss–Seidel); -1 when `most` failed."""
+    n, m = cost.shape
+    for sweep in range(most):
+        worst = 0.0
+        for s in range(n):
+            for c in range(m):
+                backup = cost[s, c]
+                for j in range(next_ptr[s], next_ptr[s + 1]):
+                    backup += p[j] * total[next_state[j], c]
+                worst = max(worst, abs(backup - total[s, c]))
+                total[s, c] = backup
+        if worst <= accuracy:
+            return sweep + 1
+    return -1
+
+
+@njit
+def backup_pairs(next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, v: Floats, q: Floats) -> None:
+    """`q` [K] = r + p v, the value of each pair when `v` [S] follows."""
+    for k in range(len(q)):
+        value = r[k]
+        for j in range(next_ptr[k], next_ptr[k + 1]):
+            value += p[j] * v[next_state[j]]
+        q[k] = value
+
+
+@njit
+def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
+    """`v` [S] and `pair` [S] get each state's largest q [K] and the first pair that has it."""
+    for s in range(len(v)):
+        best = pair_ptr[s]
+        for k in range(pair_ptr[s] + 1, pair_ptr[s + 1]):
+            if q[k] > q[best]:
+                best = k
+        v[s], pair[s] = q[best], best
+
+
+@njit
+def accumulate_rewards(
+    next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, earned: Floats, x: Floats, out: Floats
+) -> None:
+    """`out` [T]: expected reward of the first 1, 2, .., T steps of a chain, on top of what was `earned`.
+
+    `x` [S] is the distribution of the state before the first step, and after the call that after the last; `earned` [2]
+    is the sum so far and its rounding error (Kahan), updated likewise.
+    """
+    n = len(x)
+    image = np.empty(n)
+    for t in range(len(out)):
+        image[:] = 0.0
+        reward = 0.0
+        for s in range(n):
+            if x[s] != 0.0:
+                reward += x[s] * r[s]
+                for j in range(next_ptr[s], next_ptr[s + 1]):
+                    image[next_state[j]] += x[s] * p[j]
+        x[:] = image
+        corrected = reward - earned[1]
+        moved = earned[0] + corrected
+        earned[1] = (moved - earned[0]) - corrected
+        earned[0] = moved
+        out[t] = moved

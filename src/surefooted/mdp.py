@@ -1,0 +1,294 @@
+"""A finite MDP as one table: sparse rows over flat state–action pairs, mean rewards, reward noise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefooted import _files
+from surefooted.errors import InvalidTable
+from surefooted.noise import Noise
+from surefooted.space import Bools, Floats, Ints, Space
+
+ROW_TOLERANCE = 1e-9  # how far from 1 a row may sum; within it, the row is divided by its sum
+ROUNDING = 1e-14  # a row as close to 1 as this is left as it is, so that saving and loading change no digit
+
+_RANGE_HINT = (
+    "Rewards must lie in [0, r_max]: give `r_max`, or `reward_range=(low, high)` to have them mapped to [0, 1]."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TabularMDP:
+    """The true MDP: where each pair leads and what it earns on average.
+
+    The row of pair k is next_state[next_ptr[k] : next_ptr[k + 1]] with probabilities p[...]: increasing states,
+    positive probabilities, sum 1. `r[k]` is the mean reward in [0, r_max]; a drawn reward deviates from it by `noise`
+    only. In the user's own units a reward is `reward_offset + reward_scale * r`.
+    """
+
+    space: Space
+    next_ptr: Ints  # [K + 1]
+    next_state: Ints  # [nnz]
+    p: Floats  # [nnz]
+    r: Floats  # [K]
+    noise: Noise = field(default_factory=Noise)
+    reward_offset: float = 0.0
+    reward_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check every row and every reward, and freeze the arrays."""
+        object.__setattr__(self, "next_ptr", np.array(self.next_ptr, dtype=np.int64))
+        object.__setattr__(self, "next_state", np.array(self.next_state, dtype=np.int64))
+        object.__setattr__(self, "p", np.array(self.p, dtype=np.float64))
+        object.__setattr__(self, "r", np.array(self.r, dtype=np.float64))
+        if faults := _faults(self):
+            raise InvalidTable("this MDP is not valid", faults, _hint(faults))
+        sums = np.add.reduceat(self.p, self.next_ptr[:-1])
+        sums[np.abs(sums - 1) <= ROUNDING] = 1.0
+        np.divide(self.p, np.repeat(sums, np.diff(self.next_ptr)), out=self.p)
+        for array in (self.next_ptr, self.next_state, self.p, self.r):
+            array.flags.writeable = False
+
+    @classmethod
+    def from_arrays(
+        cls,
+        p: ArrayLike,
+        r: ArrayLike,
+        available: ArrayLike | None = None,
+        noise: Noise | None = None,
+        *,
+        r_max: float = 1.0,
+        reward_range: tuple[float, float] | None = None,
+    ) -> Self:
+        """The table of dense p [S, A, S] and r [S, A]; pairs not `available` [S, A] are ignored, whatever they hold."""
+        p, r = np.asarray(p, dtype=np.float64), np.asarray(r, dtype=np.float64)
+        faults = []
+        if p.ndim != 3 or p.shape[0] != p.shape[-1] or p.size == 0:
+            faults.append(f"p has shape {p.shape}; it must be [S, A, S] and not empty")
+        if r.shape != p.shape[:2]:
+            faults.append(f"r has shape {r.shape}; with p {p.shape} it must be {p.shape[:2]}")
+        mask: Bools = np.ones(p.shape[:2], dtype=bool) if available is None else np.asarray(available)
+        if mask.shape != p.shape[:2] or mask.dtype != np.bool_:
+            faults.append(f"available is {mask.dtype} {mask.shape}; it must be boolean {p.shape[:2]}")
+        if faults:
+            raise InvalidTable("this MDP is not valid", faults)
+        state, action, next_state = np.nonzero((p != 0) & mask[:, :, None])
+        pair_state, pair_action = np.nonzero(mask)
+        return cls._from_entries(
+            (state, action, next_state, p[state, action, next_state]),
+            (pair_state, pair_action, r[mask]),
+            (p.shape[0], noise, r_max, reward_range),
+        )
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Mapping[tuple[int, int], tuple[float, Mapping[int, float]]],
+        noise: Noise | None = None,
+        *,
+        n_states: int | None = None,
+        r_max: float = 1.0,
+        reward_range: tuple[float, float] | None = None,
+    ) -> Self:
+        """The table of `{(s, a): (mean reward, {s_next: probability})}`: only what exists is written down."""
+        if not pairs:
+            raise InvalidTable("this MDP is not valid", ["it has no state–action pair"])
+        entries = [(s, a, y, p) for (s, a), (_, row) in pairs.items() for y, p in row.items()]
+        rewards = [(s, a, reward) for (s, a), (reward, _) in pairs.items()]
+        if n_states is None:
+            n_states = 1 + max([s for s, _ in pairs] + [entry[2] for entry in entries])
+        entry_columns = tuple(np.array(column) for column in zip(*entries, strict=True)) or (np.zeros(0),) * 4
+        reward_columns = tuple(np.array(column) for column in zip(*rewards, strict=True))
+        return cls._from_entries(entry_columns, reward_columns, (n_states, noise, r_max, reward_range))
+
+    @classmethod
+    def from_transitions(
+        cls,
+        state: ArrayLike,
+        action: ArrayLike,
+        next_state: ArrayLike,
+        p: ArrayLike,
+        reward: ArrayLike,
+        noise: Noise | None = None,
+        *,
+        n_states: int | None = None,
+        r_max: float = 1.0,
+        reward_range: tuple[float, float] | None = None,
+    ) -> Self:
+        """The table of a list of transitions with rewards r(s, a, s'), all [nnz]; r(s, a) is their mean under p."""
+        columns = [np.asarray(column) for column in (state, action, next_state, p, reward)]
+        if any(column.shape != columns[0].shape or column.ndim != 1 for column in columns) or columns[0].size == 0:
+            shapes = ", ".join(str(column.shape) for column in columns)
+            fault = f"state, action, next_state, p and reward must have one equal, positive length, not {shapes}"
+            raise InvalidTable("this MDP is not valid", [fault])
+        s, a, y, p, rewards = columns
+        if n_states is None:
+            n_states = 1 + int(max(s.max(), y.max()))
+        s, a = _whole("state", s), _whole("action", a)
+        order = np.lexsort((a, s))
+        first = np.flatnonzero(np.diff(s[order], prepend=-1) | np.diff(a[order], prepend=-1))
+        base = np.repeat(rewards[order][first], np.diff(first, append=order.size))  # so that equal rewards stay exact
+        mean = rewards[order][first] + np.add.reduceat(p[order] * (rewards[order] - base), first)
+        pairs = (s[order][first], a[order][first], mean)
+        return cls._from_entries((s, a, y, p), pairs, (n_states, noise, r_max, reward_range))
+
+    @classmethod
+    def _from_entries(
+        cls,
+        entries: tuple[Any, ...],
+        rewards: tuple[Any, ...],
+        options: tuple[int, Noise | None, float, tuple[float, float] | None],
+    ) -> Self:
+        """Sort (s, a, s', p) into rows, adding up repeated successors and dropping those of probability 0."""
+        s, a, y = (_whole(name, c) for name, c in zip(("state", "action", "next state"), entries[:3], strict=True))
+        p = np.asarray(entries[3], dtype=np.float64)
+        pair_s, pair_a, r = _whole("state", rewards[0]), _whole("action", rewards[1]), np.array(rewards[2], dtype=float)
+        n_states, noise, r_max, reward_range = options
+        low, scale = 0.0, 1.0
+        if reward_range is not None:
+            low, scale, r_max = float(reward_range[0]), float(reward_range[1] - reward_range[0]), 1.0
+            if not (np.isfinite(low) and np.isfinite(scale) and scale > 0):
+                raise InvalidTable(
+                    "this MDP is not valid", [f"reward_range {reward_range} must be (low, high), low < high"]
+                )
+            r = (r - low) / scale
+        r[(r < 0) & (r > -1e-12 * r_max)] = 0.0  # rounding of a mean or of the map to [0, 1]
+        r[(r > r_max) & (r < (1 + 1e-12) * r_max)] = r_max
+        order = np.lexsort((pair_a, pair_s))
+        pair_s, pair_a, r = pair_s[order], pair_a[order], r[order]
+        faults = [f"state {i}: the states are 0 to {n_states - 1}" for i in np.unique(pair_s) if not 0 <= i < n_states]
+        faults += [f"state {i}: has no action" for i in np.setdiff1d(np.arange(n_states), pair_s)]
+        faults += [f"state {pair_s[k]}: action {pair_a[k]} is negative" for k in np.flatnonzero(pair_a < 0)]
+        span = np.int64(max(int(pair_a.max()), 0) + 1)
+        row = np.searchsorted(pair_s * span + pair_a, s * span + a)
+        if not np.any(pair_a < 0):
+            faults += _row_faults(pair_s, pair_a, n_states, r_max, row, y, p, r)
+        if faults:
+            raise InvalidTable("this MDP is not valid", faults, _hint(faults))
+        key, inverse = np.unique(row * n_states + y, return_inverse=True)  # repeated successors are added up
+        mass: Floats = np.bincount(inverse, weights=p, minlength=key.size).astype(np.float64)
+        key, mass = key[mass > 0], mass[mass > 0]
+        next_ptr = np.searchsorted(key, np.arange(pair_s.size + 1) * n_states)
+        space = Space(np.searchsorted(pair_s, np.arange(n_states + 1)), pair_a, r_max)
+        return cls(space, next_ptr, key % n_states, mass, r, noise or Noise(), low, scale)
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return self.space.n_states
+
+    @property
+    def r_max(self) -> float:
+        """The largest mean reward that a pair may have."""
+        return self.space.r_max
+
+    def row(self, s: int, a: int) -> tuple[Ints, Floats]:
+        """The successors of (s, a) and their probabilities."""
+        k = self.space.pair(s, a)
+        row = slice(self.next_ptr[k], self.next_ptr[k + 1])
+        return self.next_state[row], self.p[row]
+
+    def to_arrays(self) -> tuple[Floats, Floats, Bools]:
+        """Dense p [S, A, S], r [S, A] and available [S, A], zero where a pair does not exist."""
+        space = self.space
+        p = np.zeros((space.n_states, space.n_actions, space.n_states))
+        r = np.zeros((space.n_states, space.n_actions))
+        pair = np.repeat(np.arange(space.n_pairs), np.diff(self.next_ptr))
+        p[space.pair_state[pair], space.pair_action[pair], self.next_state] = self.p
+        r[space.pair_state, space.pair_action] = self.r
+        return p, r, space.available
+
+    def draw(self, rng: np.random.Generator, pair: int) -> tuple[float, int]:
+        """One reward and one next state of a pair: a uniform for the state first, then the noise."""
+        first, last = self.next_ptr[pair], self.next_ptr[pair + 1]
+        j = int(np.searchsorted(np.cumsum(self.p[first:last]), rng.random(), side="right"))
+        s_next = int(self.next_state[min(first + j, last - 1)])
+        return self.noise.draw(rng, float(self.r[pair]), self.r_max), s_next
+
+    def columns(self) -> dict[str, Any]:
+        """The table as named arrays, the contents of its file."""
+        names = ("next_ptr", "next_state", "p", "r", "reward_offset", "reward_scale")
+        table = {name: getattr(self, name) for name in names}
+        space = {"pair_ptr": self.space.pair_ptr, "pair_action": self.space.pair_action, "r_max": self.r_max}
+        return table | space | {"noise_kind": self.noise.kind, "noise_scale": self.noise.scale}
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Self:
+        """The table of the named arrays that `columns` returns."""
+        space = Space(columns["pair_ptr"], columns["pair_action"], float(columns["r_max"]))
+        noise = Noise(str(columns["noise_kind"]), float(columns["noise_scale"]))  # type: ignore[arg-type]
+        arrays = {name: columns[name] for name in ("next_ptr", "next_state", "p", "r")}
+        offset, scale = float(columns["reward_offset"]), float(columns["reward_scale"])
+        return cls(space, noise=noise, reward_offset=offset, reward_scale=scale, **arrays)
+
+    def save(self, path: str | Path) -> None:
+        """Write one `.npz` file; an existing file is replaced only once the new one is whole."""
+        _files.save(path, self.columns())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file written by `save`, of this table or of a whole `Problem`."""
+        return _files.parsed(path, cls.from_columns)
+
+    def __repr__(self) -> str:
+        """Sizes only."""
+        return f"TabularMDP(n_states={self.n_states}, n_pairs={self.space.n_pairs}, nnz={self.p.size})"
+
+
+def _whole(name: str, values: ArrayLike) -> Ints:
+    """An int64 array, or an error when a value is not a whole number."""
+    array = np.asarray(values)
+    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool(np.all(array == np.floor(array))))
+    if not whole:
+        raise InvalidTable("this MDP is not valid", [f"every {name} must be a whole number"])
+    return array.astype(np.int64)
+
+
+def _hint(faults: list[str]) -> str:
+    """What to do about rewards out of range, when that is among the faults."""
+    return _RANGE_HINT if any("outside [0" in fault for fault in faults) else ""
+
+
+def _row_faults(
+    pair_s: Ints, pair_a: Ints, n_states: int, r_max: float, row: Ints, y: Ints, p: Floats, r: Floats
+) -> list[str]:
+    """Every fault of the rows and rewards, named by state and action; `row`, `y`, `p` [nnz] are the transitions."""
+
+    def at(k: Any) -> str:
+        return f"state {pair_s[k]}, action {pair_a[k]}"
+
+    faults = []
+    for i in np.flatnonzero((y < 0) | (y >= n_states)):
+        faults.append(f"{at(row[i])}: leads to state {y[i]}, which does not exist")
+    for i in np.flatnonzero(~((p >= 0) & np.isfinite(p))):
+        faults.append(f"{at(row[i])}: probability {p[i]:g} of state {y[i]}")
+    sums = np.bincount(row, weights=p, minlength=pair_s.size)
+    for k in np.flatnonzero(~(np.abs(sums - 1) <= ROW_TOLERANCE)):
+        faults.append(f"{at(k)}: probabilities sum to {sums[k]:.12g}, not 1")
+    for k in np.flatnonzero(~((r >= 0) & (r <= r_max))):
+        faults.append(f"{at(k)}: mean reward {r[k]:g} outside [0, {r_max:g}]")
+    return faults
+
+
+def _faults(mdp: TabularMDP) -> list[str]:
+    """Every fault of a finished table."""
+    space = mdp.space
+    if mdp.next_ptr.shape != (space.n_pairs + 1,) or mdp.r.shape != (space.n_pairs,):
+        return [f"next_ptr {mdp.next_ptr.shape} and r {mdp.r.shape} do not fit {space.n_pairs} pairs"]
+    if mdp.next_state.shape != mdp.p.shape or mdp.p.ndim != 1:
+        return [f"next_state {mdp.next_state.shape} and p {mdp.p.shape} must be of one length"]
+    if mdp.next_ptr[0] != 0 or mdp.next_ptr[-1] != mdp.p.size or np.any(np.diff(mdp.next_ptr) < 0):
+        return [f"next_ptr must rise from 0 to the number of transitions, {mdp.p.size}"]
+    row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
+    pair_s, pair_a = space.pair_state, space.pair_action
+    faults = _row_faults(pair_s, pair_a, space.n_states, space.r_max, row, mdp.next_state, mdp.p, mdp.r)
+    for i in np.flatnonzero((np.diff(row) == 0) & (np.diff(mdp.next_state) <= 0)):
+        pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
+        faults.append(f"{pair}: successors {mdp.next_state[i]}, {mdp.next_state[i + 1]} do not increase")
+    if not (np.isfinite(mdp.reward_offset) and np.isfinite(mdp.reward_scale) and mdp.reward_scale > 0):
+        faults.append(f"reward units {mdp.reward_offset} + {mdp.reward_scale} r are not finite and increasing")
+    return faults

@@ -1,0 +1,32 @@
+"""Problems: functions that return a `Problem`, by name in `ALL`."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from surefooted.errors import SurefootedError
+from surefooted.problems.garnet import garnet
+from surefooted.problems.gridworld import gridworld
+from surefooted.problems.inventory import inventory
+from surefooted.problems.maintenance import maintenance
+from surefooted.problems.problem import Problem
+from surefooted.problems.riverswim import riverswim
+
+__all__ = ["ALL", "Problem", "garnet", "gridworld", "inventory", "maintenance", "make", "riverswim"]
+
+ALL: dict[str, Callable[..., Problem]] = {
+    "inventory": inventory,
+    "maintenance": maintenance,
+    "gridworld": gridworld,
+    "riverswim": riverswim,
+    "garnet": garnet,
+}
+
+
+def make(name: str, **parameters: Any) -> Problem:
+    """The problem of that name with those parameters; an unknown name gets the nearest known one suggested."""
+    if name not in ALL:
+        near = get_close_matches(name, ALL, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the problems are {', '.join(ALL)}"
+        raise SurefootedError(f"there is no problem {name!r}; {hint}")
+    return ALL[name](**parameters)

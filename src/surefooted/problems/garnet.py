@@ -1,0 +1,68 @@
+"""Garnets: random sparse MDPs (Bhatnagar et al. 2009), made ergodic under every policy."""
+
+import numpy as np
+
+from surefooted.mdp import TabularMDP
+from surefooted.noise import Noise
+from surefooted.policy import Policy
+from surefooted.problems.problem import Problem, require
+from surefooted.space import Ints
+
+
+def garnet(
+    n_states: int = 50,
+    n_actions: int = 4,
+    n_successors: int = 5,
+    seed: int = 0,
+    return_share: float = 0.1,
+    noise: Noise | None = None,
+) -> Problem:
+    """A random MDP: the same numbers for the same seed, whatever the machine.
+
+    Each pair leads to `n_successors` states: n_successors - 1 random ones with Dirichlet(1) probabilities, and the next
+    state on a random cycle through all states with at least `return_share`. Since every pair may step along that cycle,
+    every policy visits every state. Mean rewards are uniform on [0, 1], drawn as Bernoulli rewards unless told
+    otherwise; the baseline is myopic: it takes the largest mean reward.
+    """
+    require(
+        "garnet",
+        {
+            f"n_states {n_states} and n_actions {n_actions} must be positive": min(n_states, n_actions) >= 1,
+            f"n_successors {n_successors} must be between 1 and n_states {n_states}": 1 <= n_successors <= n_states,
+            f"return_share {return_share} must be above 0 and at most 1": 0 < return_share <= 1,
+        },
+    )
+    rng = np.random.default_rng(seed)
+    n_pairs = n_states * n_actions
+    cycle = rng.permutation(n_states)
+    after = np.empty(n_states, dtype=np.int64)
+    after[cycle] = np.roll(cycle, -1)
+    others = _distinct(rng, n_pairs, n_successors - 1, n_states - 1)  # relative to the cycle's successor
+    state = np.repeat(np.arange(n_states), n_actions)
+    successors = np.column_stack([after[state], (after[state][:, None] + 1 + others) % n_states])
+    share = rng.dirichlet(np.ones(n_successors), size=n_pairs)
+    share *= 1 - return_share
+    share[:, 0] += return_share
+    rewards = rng.random(n_pairs)
+    mdp = TabularMDP.from_transitions(
+        np.repeat(state, n_successors),
+        np.repeat(np.tile(np.arange(n_actions), n_states), n_successors),
+        successors.ravel(),
+        share.ravel(),
+        np.repeat(rewards, n_successors),
+        Noise("bernoulli") if noise is None else noise,
+        n_states=n_states,
+    )
+    myopic = rewards.reshape(n_states, n_actions).argmax(axis=1)
+    return Problem(name="garnet", mdp=mdp, baseline=Policy.deterministic(mdp.space, myopic), start=0)
+
+
+def _distinct(rng: np.random.Generator, rows: int, size: int, below: int) -> Ints:
+    """`size` distinct numbers below `below` in each row, by Floyd's method: no row costs more than size²."""
+    chosen = np.empty((rows, size), dtype=np.int64)
+    for i in range(size):
+        limit = below - size + i
+        drawn = rng.integers(0, limit + 1, size=rows)
+        taken = (chosen[:, :i] == drawn[:, None]).any(axis=1)
+        chosen[:, i] = np.where(taken, limit, drawn)
+    return chosen

@@ -1,0 +1,142 @@
+"""A gridworld with a goal and a pit, over a finite horizon (the paper's App. C, experiments).
+
+The paper gives 3 × 4 cells, H = 10, rewards -2 (any cell), 10 (goal) and -20 (pit) mapped to [0, 1], and describes the
+baseline: around the pit, undecided in the two cells beside the goal and in one of the last line. It does not give the
+map (a figure), whether moves slip, nor what happens at the goal. The map and baseline here are those of a public
+re-implementation that had them from the paper's first author; the goal absorbs and moves do not slip: see
+`docs/problems.md`.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from surefooted.errors import InvalidTable
+from surefooted.mdp import TabularMDP
+from surefooted.noise import Noise
+from surefooted.policy import Policy
+from surefooted.problems.problem import Problem, require
+from surefooted.space import Floats, Ints
+
+PAPER_MAP = """
+...G
+.X..
+S...
+"""
+PAPER_BASELINE = """
+↓ ←  ←/→ ↑
+↓ →  ↑   ←/↑
+→ →  ↑/→ ↑
+"""
+ARROWS = ("↑", "↓", "←", "→")
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+SIDEWAYS = ((2, 3), (2, 3), (0, 1), (0, 1))  # where a move may slip
+
+Ending = Literal["absorb", "restart", "pass"]
+
+
+def gridworld(
+    map: str = PAPER_MAP,
+    baseline: str | None = None,
+    slip: float = 0.0,
+    goal: Ending = "absorb",
+    pit: Ending = "pass",
+    step_reward: float = -2.0,
+    goal_reward: float = 10.0,
+    pit_reward: float = -20.0,
+    horizon: int | None = 10,
+    noise: Noise | None = None,
+) -> Problem:
+    """The grid.
+
+    `map` has a line per row: `S` start, `G` goals, `X` pits, `#` walls, `.` free. A move succeeds with probability 1 -
+    slip, else goes to either side with slip / 2; against a wall or the edge one stays. The reward is that of the cell
+    one is in, mapped to [0, 1]. A goal or pit absorbs for ever, restarts at `S`, or is passed through like any cell.
+    `baseline` has the arrows of each cell in the map's layout, `↑/→` for one half each; without one, the paper's map
+    gets the paper's baseline and any other map a shortest way to a goal around the pits. `horizon` None means average
+    reward.
+    """
+    rows = [line.strip() for line in map.strip().splitlines()]
+    cells = [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"]
+    marks = [rows[i][j] for i, j in cells]
+    unknown = sorted(set("".join(rows)) - set("SGX.#"))
+    require(
+        "gridworld",
+        {
+            "the map must have rows of one length": len({len(row) for row in rows}) == 1,
+            f"the map has marks {unknown}; it may have S, G, X, # and .": not unknown,
+            f"the map must have one start S, not {marks.count('S')}": marks.count("S") == 1,
+            f"slip {slip} must be a probability": 0 <= slip <= 1,
+            f"goal {goal!r} must be 'absorb', 'restart' or 'pass'": goal in ("absorb", "restart", "pass"),
+            f"pit {pit!r} must be 'absorb', 'restart' or 'pass'": pit in ("absorb", "restart", "pass"),
+            "a goal that absorbs or restarts must be on the map": "G" in marks or goal == "pass",
+        },
+    )
+    index = {cell: s for s, cell in enumerate(cells)}
+    start, n = marks.index("S"), len(cells)
+    target = np.array([[index.get((i + di, j + dj), index[i, j]) for di, dj in MOVES] for i, j in cells])  # [S, 4]
+    p = np.zeros((n, 4, n))
+    endings: dict[str, Ending] = {"G": goal, "X": pit}
+    for s, mark in enumerate(marks):
+        ending = endings.get(mark, "pass")
+        for a in range(4):
+            if ending == "absorb":
+                p[s, a, s] = 1.0
+            elif ending == "restart":
+                p[s, a, start] = 1.0
+            else:
+                p[s, a, target[s, a]] += 1 - slip
+                for side in SIDEWAYS[a]:
+                    p[s, a, target[s, side]] += slip / 2
+    reward = {"G": goal_reward, "X": pit_reward}
+    r = np.repeat([[reward.get(mark, step_reward)] for mark in marks], 4, axis=1)
+    low, high = min(step_reward, goal_reward, pit_reward), max(step_reward, goal_reward, pit_reward)
+    mdp = TabularMDP.from_arrays(p, r, noise=noise, reward_range=(low, high))
+    if baseline is None and rows == PAPER_MAP.split():
+        baseline = PAPER_BASELINE
+    probabilities = _shortest_way(target, marks) if baseline is None else _arrows(baseline, rows, index)
+    is_paper = rows == PAPER_MAP.split() and horizon == 10
+    return Problem(
+        name="gridworld",
+        mdp=mdp,
+        baseline=Policy.randomised(mdp.space, probabilities),
+        start=start,
+        horizon=horizon,
+        state_labels=tuple(
+            f"({i},{j})" + (mark if mark in "SGX" else "") for (i, j), mark in zip(cells, marks, strict=True)
+        ),
+        action_labels=ARROWS,
+        positions=np.array(cells),
+        axes=("row", "column"),
+        paper={"horizon": 10.0} if is_paper else {},
+    )
+
+
+def _arrows(text: str, rows: list[str], index: dict[tuple[int, int], int]) -> Floats:
+    """The probabilities [S, 4] of a baseline drawn with arrows; walls may be drawn as anything."""
+    lines = [line.split() for line in text.strip().splitlines()]
+    faults = []
+    if [len(line) for line in lines] != [len(row) for row in rows]:
+        raise InvalidTable("this baseline does not fit its map", ["it must have an entry for each cell of the map"])
+    probabilities = np.zeros((len(index), 4))
+    for (i, j), s in index.items():
+        arrows = lines[i][j].split("/")
+        if not set(arrows) <= set(ARROWS):
+            faults.append(f"row {i}, column {j}: {lines[i][j]!r} is not made of {' '.join(ARROWS)} and /")
+            continue
+        for arrow in arrows:
+            probabilities[s, ARROWS.index(arrow)] += 1 / len(arrows)
+    if faults:
+        raise InvalidTable("this baseline does not fit its map", faults)
+    return probabilities
+
+
+def _shortest_way(target: Ints, marks: list[str]) -> Floats:
+    """The probabilities [S, 4] of a shortest way to a goal avoiding the pits; uniform where there is none."""
+    distance = np.where(np.array(marks) == "G", 0.0, np.inf)
+    free = np.array([mark != "X" for mark in marks])
+    for _ in marks:
+        distance = np.minimum(distance, 1 + np.where(free[target], distance[target], np.inf).min(axis=1))
+    onward = np.where(free[target], distance[target], np.inf)
+    best = (onward == onward.min(axis=1, keepdims=True)).astype(float)
+    return np.asarray(best / best.sum(axis=1, keepdims=True), dtype=np.float64)

@@ -1,0 +1,102 @@
+"""Single-product stochastic inventory control without backlogging (Puterman 1994, Sec. 3.2.1; the paper's App. D.1).
+
+State: units in stock, 0 .. M, at the beginning of a month. Action: units ordered, 0 .. M - s, delivered at once. Then
+the demand D is drawn and s' = max(0, s + a - D). The month earns f(sold) - O(a) - h(s + a), with O(a) = K + c(a) when a
+> 0.
+
+The paper gives M = 6, K = 4, c(x) = 2 x, h(x) = x, f(x) = 8 x, a uniform demand and the baseline (σ, Σ) = (4, 4). It
+does not give the support of the demand nor how rewards were normalised, and no reading that we tried gives its printed
+numbers: see `docs/problems.md`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from surefooted.mdp import TabularMDP
+from surefooted.noise import Noise
+from surefooted.policy import Policy
+from surefooted.problems.problem import Problem, require
+
+Cost = float | Callable[[int], float]
+
+
+def inventory(
+    capacity: int = 6,
+    fixed_cost: float = 4.0,
+    unit_cost: Cost = 2.0,
+    holding_cost: Cost = 1.0,
+    price: Cost = 8.0,
+    demand: Sequence[float] | None = None,
+    order_below: int = 4,
+    order_up_to: int = 4,
+    normalise: Literal["mean", "realised"] | tuple[float, float] = "mean",
+    noise: Noise | None = None,
+    start: int = 0,
+) -> Problem:
+    """The stock room.
+
+    `demand[j]` is the probability of a demand of j units; by default it is uniform on 0 .. capacity. A cost is a price
+    per unit or a function of the units. The baseline orders up to `order_up_to` (Σ) when the stock is below
+    `order_below` (σ).
+
+    Rewards are mapped to [0, 1] by the range of their means r(s, a) (`"mean"`), by the range of the realised r(s, a,
+    s') (`"realised"`), or by a given (low, high). "mean" is the default because the noise of the paper's experiments,
+    `(1 + 0.1 η) r(s, a)`, multiplies the mean; that noise is the default, and is not bounded.
+    """
+    require("inventory", {f"capacity {capacity} must be a positive whole number": capacity == int(capacity) >= 1})
+    law = np.full(capacity + 1, 1 / (capacity + 1)) if demand is None else np.asarray(demand, dtype=np.float64)
+    ordering, holding, revenue = (_as_function(cost) for cost in (unit_cost, holding_cost, price))
+    require(
+        "inventory",
+        {
+            f"start {start} must be a stock between 0 and the capacity {capacity}": 0 <= start <= capacity,
+            f"order_up_to {order_up_to} must be between order_below {order_below} and the capacity {capacity}": (
+                0 <= order_below <= order_up_to <= capacity
+            ),
+            f"demand must be probabilities that sum to 1, not {law.tolist()}": (
+                law.ndim == 1 and law.size > 0 and bool(np.all(law >= 0)) and abs(law.sum() - 1) <= 1e-9
+            ),
+            f"normalise {normalise!r} must be 'mean', 'realised' or (low, high)": (
+                normalise in ("mean", "realised") or (isinstance(normalise, tuple) and len(normalise) == 2)
+            ),
+        },
+    )
+    n = capacity + 1
+    p, r = np.zeros((n, n, n)), np.zeros((n, n))
+    available = np.add.outer(np.arange(n), np.arange(n)) <= capacity
+    realised = []
+    for s, a in np.argwhere(available):
+        stock = int(s + a)
+        fixed = -(fixed_cost + ordering(int(a)) if a > 0 else 0.0) - holding(stock)
+        for units, probability in enumerate(law):
+            sold = min(units, stock)
+            p[s, a, stock - sold] += probability
+            r[s, a] += probability * (fixed + revenue(sold))
+            if probability > 0:
+                realised.append(fixed + revenue(sold))
+    if isinstance(normalise, tuple):
+        low, high = normalise
+    elif normalise == "mean":
+        low, high = float(r[available].min()), float(r[available].max())
+    else:
+        low, high = min(realised), max(realised)
+    noise = Noise("gaussian", 0.1) if noise is None else noise
+    mdp = TabularMDP.from_arrays(p, r, available, noise, reward_range=(low, high))
+    orders = [order_up_to - s if s < order_below else 0 for s in range(n)]
+    return Problem(
+        name="inventory",
+        mdp=mdp,
+        baseline=Policy.deterministic(mdp.space, orders),
+        start=start,
+        state_labels=tuple(str(s) for s in range(n)),
+        action_labels=tuple(f"+{a}" if a else "–" for a in range(n)),
+        axes=("units in stock",),
+        paper={"optimal gain": 0.603, "baseline gain": 0.565, "baseline span": 0.651},
+    )
+
+
+def _as_function(cost: Cost) -> Callable[[int], float]:
+    """A price per unit as a function of the units."""
+    return cost if callable(cost) else lambda units: cost * units

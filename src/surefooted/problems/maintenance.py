@@ -1,0 +1,112 @@
+"""Condition-based maintenance of components that share a load (Olde Keizer et al. 2016; the paper's App. D.2).
+
+State: the level of each component, 0 (new) .. L (failed). Action: which components to replace, a subset. A step: pay
+for the replacements and, if it began with every component failed, the penalty; replaced components are new at once;
+then each working component wears by a Poisson number of levels, up to L. The fewer work, the faster they wear.
+
+The paper gives N = 2, 11 levels, 4 actions, a threshold baseline that plays at random with probability 0.3, and g* =
+0.89, g_b = 0.82. The rates and costs here are ours, chosen so that the gains come near those: see `docs/problems.md`.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefooted.mdp import TabularMDP
+from surefooted.noise import Noise
+from surefooted.policy import Policy
+from surefooted.problems.problem import Problem, require
+from surefooted.space import Floats
+
+
+def maintenance(
+    components: int = 2,
+    failed_level: int = 10,
+    rate: float = 2.5,
+    load_sharing: float = 1.5,
+    preventive_cost: float = 2.0,
+    corrective_cost: float = 4.0,
+    setup_cost: float = 2.0,
+    penalty: float = 10.0,
+    threshold: int = 4,
+    random_share: float = 0.3,
+    noise: Noise | None = None,
+) -> Problem:
+    """The machine park.
+
+    With k of N components working (after replacement), each wears by Poisson(rate * load_sharing ** (N - k)) levels.
+    Replacing a failed component costs `corrective_cost`, a working one `preventive_cost`, and `setup_cost` is due once.
+    The reward is 1 - cost / (the largest cost that a step can have). The baseline replaces every component at or above
+    `threshold`, but with probability `random_share` takes any of the actions, each as likely.
+    """
+    costs = (preventive_cost, corrective_cost, setup_cost, penalty)
+    require(
+        "maintenance problem",
+        {
+            f"components {components} must be a positive whole number": components == int(components) >= 1,
+            f"failed_level {failed_level} must be a positive whole number": failed_level == int(failed_level) >= 1,
+            f"rate {rate} must be positive and finite": 0 < rate < math.inf,
+            f"load_sharing {load_sharing} must be at least 1 and finite": 1 <= load_sharing < math.inf,
+            f"costs {costs} must be finite, not negative, and not all 0": 0 < sum(costs) < math.inf and min(costs) >= 0,
+            f"threshold {threshold} must be a level, 0 to {failed_level}": 0 <= threshold <= failed_level,
+            f"random_share {random_share} must be a probability": 0 <= random_share <= 1,
+        },
+    )
+    levels = failed_level + 1
+    states = list(itertools.product(range(levels), repeat=components))
+    actions = list(itertools.product((False, True), repeat=components))
+    worst = setup_cost + components * max(preventive_cost, corrective_cost) + penalty
+    wear = [_wear(rate * load_sharing**broken, failed_level) for broken in range(components)] + [np.eye(levels)]
+    columns: list[list[NDArray[Any]]] = [[], [], [], [], []]
+    for s, levels_now in enumerate(states):
+        for a, replaced in enumerate(actions):
+            cost = setup_cost * any(replaced) + penalty * all(level == failed_level for level in levels_now)
+            for level, new in zip(levels_now, replaced, strict=True):
+                if new:
+                    cost += corrective_cost if level == failed_level else preventive_cost
+            after = [0 if new else level for level, new in zip(levels_now, replaced, strict=True)]
+            broken = sum(level == failed_level for level in after)
+            row = np.ones(1)
+            for level in after:
+                row = np.kron(row, wear[broken][level])
+            successors = np.flatnonzero(row)
+            entries = np.broadcast_arrays(s, a, successors, row[successors], -cost)
+            for column, values in zip(columns, entries, strict=True):
+                column.append(values)
+    state, action, next_state, p, reward = (np.concatenate(column) for column in columns)
+    noise = Noise("gaussian", 0.1) if noise is None else noise
+    mdp = TabularMDP.from_transitions(state, action, next_state, p, reward, noise, reward_range=(-worst, 0.0))
+    due = [actions.index(tuple(level >= threshold for level in state)) for state in states]
+    careful = Policy.deterministic(mdp.space, due)
+    return Problem(
+        name="maintenance",
+        mdp=mdp,
+        baseline=careful.mixed_with(Policy.uniform(mdp.space), random_share),
+        start=0,
+        state_labels=tuple("-".join(str(level) for level in state) for state in states),
+        action_labels=tuple(_replaces(action) for action in actions),
+        positions=np.array(states) if components == 2 else None,
+        axes=("level of component 1", "level of component 2") if components == 2 else ("levels of the components",),
+        paper={"optimal gain": 0.89, "baseline gain": 0.82},
+    )
+
+
+def _wear(rate: float, failed_level: int) -> Floats:
+    """Where a working component's level goes in one step, [L + 1, L + 1]: a Poisson number up, at most to L."""
+    most = failed_level + 200 + int(10 * rate)  # the tail beyond has no mass that a double could show
+    mass = [math.exp(n * math.log(rate) - rate - math.lgamma(n + 1)) for n in range(most)]
+    matrix = np.zeros((failed_level + 1, failed_level + 1))
+    matrix[failed_level, failed_level] = 1.0
+    for level in range(failed_level):
+        matrix[level, level:failed_level] = mass[: failed_level - level]
+        matrix[level, failed_level] = math.fsum(mass[failed_level - level :])
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    return matrix
+
+
+def _replaces(action: tuple[bool, ...]) -> str:
+    """`–`, or the numbers of the components that are replaced."""
+    return "".join(str(j + 1) for j, new in enumerate(action) if new) or "–"

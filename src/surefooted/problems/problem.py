@@ -1,0 +1,119 @@
+"""A problem: a table, a baseline for it, and where it starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from surefooted import _files
+from surefooted.errors import InvalidTable
+from surefooted.mdp import TabularMDP
+from surefooted.policy import Policy
+from surefooted.space import Ints, Space
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table that samples rewards and defines regret, with the policy that is in use today.
+
+    `horizon` is None for average reward. `state_labels` and `action_labels` are what people see; `positions` [S, 2]
+    (row, column) is where each state stands in a picture, if it has a place in a plane, and `axes` names the one or two
+    axes of that picture. `paper` holds the numbers that the paper prints for its version of the problem.
+    """
+
+    name: str
+    mdp: TabularMDP
+    baseline: Policy
+    start: int
+    horizon: int | None = None
+    state_labels: tuple[str, ...] = ()
+    action_labels: tuple[str, ...] = ()
+    positions: Ints | None = None  # [S, 2]
+    axes: tuple[str, ...] = ("state",)
+    paper: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that the parts fit together; default labels are numbers."""
+        faults = []
+        space = self.mdp.space
+        if self.baseline.space != space:
+            faults.append(f"the baseline is on {self.baseline.space}, the table on {space}")
+        if not (0 <= self.start < space.n_states):
+            faults.append(f"the start {self.start} is not one of the states 0 to {space.n_states - 1}")
+        if self.horizon is not None and (self.horizon != int(self.horizon) or self.horizon < 1):
+            faults.append(f"the horizon {self.horizon} is not a positive whole number")
+        if self.baseline.horizon not in (None, self.horizon):
+            faults.append(f"the baseline has {self.baseline.horizon} decision rules, the horizon is {self.horizon}")
+        for labels, size in (("state_labels", space.n_states), ("action_labels", space.n_actions)):
+            if not getattr(self, labels):
+                object.__setattr__(self, labels, tuple(str(i) for i in range(size)))
+            if len(getattr(self, labels)) != size:
+                faults.append(f"{labels} has {len(getattr(self, labels))} entries for {size}")
+        if self.positions is not None and np.shape(self.positions) != (space.n_states, 2):
+            faults.append(f"positions have shape {np.shape(self.positions)}, not ({space.n_states}, 2)")
+        if faults:
+            raise InvalidTable(f"problem {self.name!r} is not valid", faults)
+
+    @property
+    def space(self) -> Space:
+        """The pairs that exist: all that an agent is told."""
+        return self.mdp.space
+
+    def draw(self, state: int | None = None) -> "Figure":
+        """A picture of the baseline and of an optimal policy over the states, the current `state` marked."""
+        from surefooted.problems.pictures import draw
+
+        return draw(self, state)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole problem to one `.npz` file, which `TabularMDP.load` reads too."""
+        extra: dict[str, Any] = {
+            "name": self.name,
+            "start": self.start,
+            "horizon": -1 if self.horizon is None else self.horizon,
+            "baseline": self.baseline.dense_weights,
+            "state_labels": np.array(self.state_labels),
+            "action_labels": np.array(self.action_labels),
+            "axes": np.array(self.axes),
+            "paper_names": np.array(list(self.paper), dtype=np.str_),
+            "paper_values": np.array(list(self.paper.values()), dtype=np.float64),
+        }
+        if self.positions is not None:
+            extra["positions"] = self.positions
+        _files.save(path, self.mdp.columns() | extra)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file written by `save`."""
+        return _files.parsed(path, cls._from_columns)
+
+    @classmethod
+    def _from_columns(cls, columns: Mapping[str, Any]) -> Self:
+        """The problem of the named arrays that `save` writes."""
+        mdp = TabularMDP.from_columns(columns)
+        horizon = int(columns["horizon"])
+        names, values = columns["paper_names"].tolist(), columns["paper_values"].tolist()
+        return cls(
+            name=str(columns["name"]),
+            mdp=mdp,
+            baseline=Policy(mdp.space, weights=columns["baseline"]),
+            start=int(columns["start"]),
+            horizon=None if horizon < 0 else horizon,
+            state_labels=tuple(columns["state_labels"].tolist()),
+            action_labels=tuple(columns["action_labels"].tolist()),
+            positions=columns.get("positions"),
+            axes=tuple(columns["axes"].tolist()),
+            paper=dict(zip(names, values, strict=True)),
+        )
+
+
+def require(problem: str, rules: Mapping[str, bool]) -> None:
+    """Raise one error with every rule (as a sentence) that does not hold."""
+    faults = [sentence for sentence, holds in rules.items() if not holds]
+    if faults:
+        raise InvalidTable(f"these parameters make no {problem}", faults)

@@ -1,0 +1,176 @@
+"""The Markov chain that a policy makes of an MDP: its structure, gain, bias and stationary distribution.
+
+Small blocks are solved by eliminating states, which is exact to rounding whatever the mixing; large ones by
+iteration to a stated accuracy, and by elimination after all when they mix too slowly for that.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefooted import _kernels
+from surefooted.errors import InvalidTable, NotConverged
+from surefooted.mdp import TabularMDP
+from surefooted.policy import Policy
+from surefooted.space import Floats, Ints
+
+DIRECT = 600  # a block of at most so many states is eliminated at once
+FALLBACK = 6000  # and of at most so many when iteration is too slow (288 MB at 6 000 states)
+PATIENCE = 20_000  # sweeps before iteration counts as too slow
+SWEEPS = 2_000_000  # sweeps before a block too large to eliminate is given up
+DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain and bias
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Rows over states; a successor may be listed twice."""
+
+    next_ptr: Ints  # [S + 1]
+    next_state: Ints  # [nnz]
+    p: Floats  # [nnz]
+    r: Floats  # [S], the mean reward of a step from each state
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return self.r.size
+
+    def block(self, states: Ints) -> "Chain":
+        """The rows of `states`, restricted to `states` and renumbered in their order; what leaves is dropped."""
+        local = np.full(self.n_states, -1)
+        local[states] = np.arange(states.size)
+        entries, row = _gather(self.next_ptr, states)
+        inside = local[self.next_state[entries]] >= 0
+        entries, row = entries[inside], row[inside]
+        ptr = np.searchsorted(row, np.arange(states.size + 1)).astype(np.int64)
+        return Chain(ptr, local[self.next_state[entries]], self.p[entries], self.r[states])
+
+    def dense(self) -> Floats:
+        """The transition matrix, [S, S]."""
+        matrix = np.zeros((self.n_states, self.n_states))
+        row = np.repeat(np.arange(self.n_states), np.diff(self.next_ptr))
+        np.add.at(matrix, (row, self.next_state), self.p)
+        return matrix
+
+    def times(self, v: Floats) -> Floats:
+        """P v, [S]."""
+        q = np.empty(self.n_states)
+        _kernels.backup_pairs(self.next_ptr, self.next_state, self.p, np.zeros(self.n_states), v, q)
+        return q
+
+
+def induced_chain(mdp: TabularMDP, policy: Policy) -> Chain:
+    """The chain of a stationary policy."""
+    if policy.space != mdp.space:
+        raise InvalidTable("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
+    if policy.horizon is not None:
+        fault = f"the policy has {policy.horizon} decision rules: only a stationary policy has a gain"
+        raise InvalidTable("policy and MDP do not fit", [fault])
+    if policy.pair is not None:
+        entries, row = _gather(mdp.next_ptr, policy.pair)
+        ptr = np.searchsorted(row, np.arange(mdp.n_states + 1)).astype(np.int64)
+        return Chain(ptr, mdp.next_state[entries], mdp.p[entries], mdp.r[policy.pair])
+    weights = policy.dense_weights
+    played = np.flatnonzero(weights)
+    entries, row = _gather(mdp.next_ptr, played)
+    state = mdp.space.pair_state[played]
+    ptr = np.searchsorted(state[row], np.arange(mdp.n_states + 1)).astype(np.int64)
+    r = np.add.reduceat(weights * mdp.r, mdp.space.pair_ptr[:-1])
+    return Chain(ptr, mdp.next_state[entries], mdp.p[entries] * weights[played][row], r)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The recurrent classes of a chain, and the states that belong to none."""
+
+    classes: tuple[Ints, ...]  # each class's states, increasing
+    transient: Ints
+
+
+def structure(chain: Chain) -> Structure:
+    """The recurrent classes: the strongly connected components that cannot be left."""
+    component = np.empty(chain.n_states, dtype=np.int64)
+    n = _kernels.strong_components(chain.next_ptr, chain.next_state, component)
+    row = np.repeat(np.arange(chain.n_states), np.diff(chain.next_ptr))
+    left = component[row] != component[chain.next_state]
+    closed = np.ones(n, dtype=bool)
+    closed[component[row[left]]] = False
+    by_component = np.argsort(component, kind="stable")
+    parts = np.split(by_component, np.cumsum(np.bincount(component, minlength=n))[:-1])
+    return Structure(tuple(parts[c] for c in np.flatnonzero(closed)), np.flatnonzero(~closed[component]))
+
+
+@dataclass(frozen=True)
+class Class:
+    """A recurrent class solved: its gain, bias (stationary mean 0) and stationary distribution, over its states."""
+
+    gain: float
+    bias: Floats
+    stationary: Floats
+    accuracy: float  # how far off the gain may be, beyond rounding
+
+
+def solve_class(block: Chain, accuracy: float) -> Class:
+    """The gain and bias of an irreducible chain, periodic or not."""
+    n = block.n_states
+    if n > DIRECT:
+        found = _iterate(block, accuracy, PATIENCE if n <= FALLBACK else SWEEPS)
+        if found is not None:
+            return found
+        if n > FALLBACK:
+            raise NotConverged(
+                f"the gain of a recurrent class of {n} states is not within {accuracy:g} after {SWEEPS} sweeps, and "
+                f"the class is too large to eliminate (more than {FALLBACK} states); ask for a larger accuracy"
+            )
+    cost = np.column_stack([block.r, np.ones(n)])  # reward and time
+    total, visits = np.empty((n, 2)), np.empty(n)
+    _kernels.eliminate(block.dense(), cost, total, visits)
+    gain = total[0, 0] / total[0, 1]
+    d = visits / visits.sum()
+    bias = total[:, 0] - gain * total[:, 1]
+    bias[0] = 0.0
+    return Class(float(gain), bias - d @ bias, d, 0.0)
+
+
+def _iterate(block: Chain, accuracy: float, most: int) -> Class | None:
+    """The same by value iteration, or None when `most` sweeps do not reach the accuracy."""
+    rows = (block.next_ptr, block.next_state, block.p)
+    bias, d = np.zeros(block.n_states), np.full(block.n_states, 1.0 / block.n_states)
+    lower, upper, _ = _kernels.relative_values(*rows, block.r, DAMPING, accuracy, most, bias)
+    if not upper - lower <= accuracy:
+        return None
+    if _kernels.stationary(*rows, DAMPING, min(accuracy, 1e-9), most, d) < 0:
+        return None
+    gain = min(max(float(d @ block.r), lower), upper)
+    return Class(gain, bias - d @ bias, d, upper - lower)
+
+
+def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float) -> Floats:
+    """The x [n, m] with x = cost + P x over the transient states, everything outside counting as 0."""
+    n, m = cost.shape
+    block = chain.block(transient)
+    if n > DIRECT:
+        total = np.zeros((n, m))
+        rows = (block.next_ptr, block.next_state, block.p)
+        most = PATIENCE if n <= FALLBACK else SWEEPS
+        if _kernels.absorb(*rows, cost, accuracy, most, total) >= 0:
+            return total
+        if n > FALLBACK:
+            raise NotConverged(f"{n} transient states are not solved to {accuracy:g} after {SWEEPS} sweeps")
+    entries, row = _gather(chain.next_ptr, transient)
+    outside = ~np.isin(chain.next_state[entries], transient)
+    p = np.zeros((n + 1, n + 1))  # node 0 is everything outside
+    p[0, 0] = 1.0
+    p[1:, 0] = np.bincount(row[outside], weights=chain.p[entries[outside]], minlength=n)
+    p[1:, 1:] = block.dense()
+    total, visits = np.empty((n + 1, m)), np.empty(n + 1)
+    _kernels.eliminate(p, np.vstack([np.zeros(m), cost]), total, visits)
+    return total[1:]
+
+
+def _gather(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """The entries of the given CSR rows, one after the other, and the position in `rows` that each belongs to."""
+    sizes = ptr[rows + 1] - ptr[rows]
+    row = np.repeat(np.arange(rows.size), sizes)
+    offset = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return ptr[rows][row] + offset, row

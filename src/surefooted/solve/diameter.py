@@ -1,0 +1,139 @@
+"""How far apart the states of an MDP are: the diameter D and the worst-case diameter Υ.
+
+Both are the largest expected time from one state to another: D under the policy that hurries most (Jaksch et al. 2010,
+Def. 1), Υ under the one that dawdles most (Eq. `worstdiameter`). One stochastic shortest (or longest) path problem per
+target state, solved by policy iteration with exact evaluation: meant for hundreds of states, not for thousands.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from surefooted import _kernels
+from surefooted.mdp import TabularMDP
+from surefooted.policy import Policy
+from surefooted.solve.chain import induced_chain, solve_transient
+from surefooted.space import Bools, Floats, Ints
+
+Progress = Callable[[int, int], None]
+
+
+def diameter(mdp: TabularMDP, progress: Progress | None = None) -> float:
+    """D = max over s ≠ s' of the smallest expected time from s to s'; inf when some state may never be reached."""
+    return _largest_time(mdp, +1, progress)
+
+
+def worst_case_diameter(mdp: TabularMDP, progress: Progress | None = None) -> float:
+    """Υ = max over s ≠ s' and policies of the expected time from s to s'; inf when the MDP is not ergodic."""
+    return _largest_time(mdp, -1, progress)
+
+
+def hitting_times(mdp: TabularMDP, policy: Policy, target: int) -> Floats:
+    """Expected steps until `target` is reached from each state, [S]: 0 there, inf where it may never be."""
+    chain = induced_chain(mdp, policy)
+    others = np.delete(np.arange(mdp.n_states), mdp.space.check_state(target))
+    times = np.zeros(mdp.n_states)
+    if others.size:
+        sure = _surely_reaches(chain.next_ptr, chain.next_state, np.arange(mdp.n_states + 1), target)
+        times[others] = np.inf
+        inside = others[sure[others]]
+        if inside.size:
+            times[inside] = solve_transient(chain, inside, np.ones((inside.size, 1)), 1e-9)[:, 0]
+    return times
+
+
+def _largest_time(mdp: TabularMDP, sign: int, progress: Progress | None) -> float:
+    """The largest entry over all targets of the fastest (sign +1) or slowest (-1) hitting times."""
+    largest = 0.0
+    pair: Ints | None = None
+    for target in range(mdp.n_states):
+        if sign > 0:
+            reached = _surely_reaches(mdp.next_ptr, mdp.next_state, mdp.space.pair_ptr, target)
+            if not reached.all():
+                return float("inf")
+        elif _can_avoid(mdp, target):
+            return float("inf")
+        times, pair = _extreme_times(mdp, target, sign, pair)
+        largest = max(largest, float(times.max()))
+        if progress is not None:
+            progress(target + 1, mdp.n_states)
+    return largest
+
+
+def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -> tuple[Floats, Ints]:
+    """The fastest or slowest expected times to a target that can be reached for sure, and the pairs that give them."""
+    space = mdp.space
+    q, value = np.empty(space.n_pairs), np.empty(mdp.n_states)
+    better = np.empty(mdp.n_states, dtype=np.int64)
+    cost = np.full(space.n_pairs, -float(sign))
+    if pair is None or not np.isfinite(hitting_times(mdp, Policy(space, pair=pair), target)).all():
+        pair = _approaching_pairs(mdp, target) if sign > 0 else space.pair_ptr[:-1].copy()
+    while True:
+        times = hitting_times(mdp, Policy(space, pair=pair), target)
+        _kernels.backup_pairs(mdp.next_ptr, mdp.next_state, mdp.p, cost, -sign * times, q)
+        _kernels.best_pairs(space.pair_ptr, q, value, better)
+        improved = value > q[pair] + 1e-12 * max(1.0, times.max())
+        improved[target] = False
+        if not improved.any():
+            return times, pair
+        pair = np.where(improved, better, pair)
+
+
+def _approaching_pairs(mdp: TabularMDP, target: int) -> Ints:
+    """A pair for each state that may lead one step closer to the target: a policy that surely gets there.
+
+    Only for targets that can be reached for sure from everywhere: then no choice can close the way for good.
+    """
+    space = mdp.space
+    owner = np.repeat(space.pair_state, np.diff(mdp.next_ptr))
+    pair_of = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
+    pair, known = space.pair_ptr[:-1].copy(), np.zeros(mdp.n_states, dtype=bool)
+    known[target] = True
+    while True:
+        steps = known[mdp.next_state] & ~known[owner]
+        if not steps.any():
+            return pair
+        pair[owner[steps]] = pair_of[steps]
+        known[owner[steps]] = True
+
+
+def _surely_reaches(next_ptr: Ints, next_state: Ints, pair_ptr: Ints, target: int) -> Bools:
+    """From which states some policy reaches the target with probability 1, [S].
+
+    Remove, again and again, the states that cannot reach it at all with pairs that never lead to removed states.
+    """
+    n_states, n_pairs = pair_ptr.size - 1, next_ptr.size - 1
+    state = np.repeat(np.arange(n_states), np.diff(pair_ptr))
+    pair_of = np.repeat(np.arange(n_pairs), np.diff(next_ptr))
+    alive = np.ones(n_states, dtype=bool)
+    while True:
+        safe = np.ones(n_pairs, dtype=bool)
+        safe[pair_of[~alive[next_state]]] = False
+        reach = np.zeros(n_states, dtype=bool)
+        reach[target] = True
+        while True:
+            steps = reach[next_state] & safe[pair_of]
+            grown = reach.copy()
+            grown[state[pair_of[steps]]] = True
+            if (grown == reach).all():
+                break
+            reach = grown
+        if (reach == alive).all():
+            return alive
+        alive = reach & alive
+
+
+def _can_avoid(mdp: TabularMDP, target: int) -> bool:
+    """Whether some policy can stay away from the target for ever from some state."""
+    space = mdp.space
+    pair_of = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
+    away = np.ones(mdp.n_states, dtype=bool)
+    away[target] = False
+    while away.any():
+        stays = np.ones(space.n_pairs, dtype=bool)
+        stays[pair_of[~away[mdp.next_state]]] = False
+        keep = away & np.logical_or.reduceat(stays, space.pair_ptr[:-1])
+        if (keep == away).all():
+            return True
+        away = keep
+    return False

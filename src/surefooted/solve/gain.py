@@ -1,0 +1,169 @@
+"""Average reward on a known MDP: gain and bias of a policy, and the optimal ones.
+
+Puterman (1994): evaluation, Sec. 8.2 and 9.1; policy iteration for any finite MDP, Sec. 9.2; bounds on the optimal gain
+from one application of the Bellman operator, Theorem 8.5.5.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from surefooted import _kernels
+from surefooted.errors import NoSingleGain, NotConverged
+from surefooted.mdp import TabularMDP
+from surefooted.policy import Policy
+from surefooted.solve.chain import Chain, Structure, induced_chain, solve_class, solve_transient, structure
+from surefooted.space import Floats, Ints
+
+ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
+IMPROVEMENTS = 10_000  # policy iterations before it is called off
+
+
+@dataclass(frozen=True)
+class GainAndBias:
+    """How a policy fares in the long run, from each state.
+
+    `gains` [S] is g(s), `bias` [S] the Cesàro bias h(s): g + h = r + P h, and h has mean 0 under the stationary
+    distribution of each recurrent class. `accuracy` is how far off a gain may be, beyond rounding.
+    """
+
+    gains: Floats
+    bias: Floats
+    accuracy: float
+    classes: tuple[Ints, ...]  # the states of each recurrent class
+    r_max: float
+
+    @property
+    def gain(self) -> float:
+        """The gain, when it is the same from every state."""
+        tolerance = max(ROUNDING * self.r_max, 2 * self.accuracy)
+        if np.ptp(self.gains) > tolerance:
+            best, worst = int(np.argmax(self.gains)), int(np.argmin(self.gains))
+            raise NoSingleGain(
+                f"the gain depends on the state: {self.gains[worst]:.6g} from state {worst}, "
+                f"{self.gains[best]:.6g} from state {best}. The policy has {len(self.classes)} recurrent classes "
+                "and never gets from one to another; `.gains` has the gain from each state"
+            )
+        return float(self.gains[self.classes[0][0]])
+
+    @property
+    def span(self) -> float:
+        """sp(h) = max h - min h."""
+        return float(np.ptp(self.bias))
+
+
+def gain_and_bias(mdp: TabularMDP, policy: Policy, accuracy: float = 1e-9) -> GainAndBias:
+    """The gain and Cesàro bias of a stationary policy, unichain or not, periodic or not."""
+    chain = induced_chain(mdp, policy)
+    return _evaluate(chain, structure(chain), mdp.r_max, accuracy * mdp.r_max)
+
+
+def stationary_distribution(mdp: TabularMDP, policy: Policy, start: int | None = None) -> Floats:
+    """The long-run share of time in each state, [S]; with several recurrent classes, say from which `start`."""
+    chain = induced_chain(mdp, policy)
+    parts = structure(chain)
+    if start is None and len(parts.classes) > 1:
+        raise NoSingleGain(
+            f"the policy has {len(parts.classes)} recurrent classes, so its stationary distribution depends on where "
+            "it starts: give `start`"
+        )
+    reached = np.zeros(mdp.n_states)  # the probability of ending in a given class, from each state
+    shares = np.zeros(mdp.n_states)
+    for states in parts.classes:
+        reached[:] = 0.0
+        reached[states] = 1.0
+        if start is not None and parts.transient.size:
+            exits = chain.times(reached)[parts.transient][:, None]
+            reached[parts.transient] = solve_transient(chain, parts.transient, exits, 1e-14)[:, 0]
+        weight = 1.0 if start is None else reached[mdp.space.check_state(start)]
+        if weight > 0:
+            shares[states] = weight * solve_class(chain.block(states), 1e-12).stationary
+    return shares
+
+
+def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> GainAndBias:
+    """Each recurrent class on its own, then the states that lead to them."""
+    gains, bias, worst = np.zeros(chain.n_states), np.zeros(chain.n_states), 0.0
+    for states in parts.classes:
+        solved = solve_class(chain.block(states), accuracy)
+        gains[states], bias[states] = solved.gain, solved.bias
+        worst = max(worst, solved.accuracy)
+    todo = parts.transient
+    if todo.size:
+        if len(parts.classes) == 1:
+            gains[todo] = gains[parts.classes[0][0]]
+        else:
+            gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy * 1e-3)[:, 0]
+        cost = chain.r[todo] - gains[todo] + chain.times(bias)[todo]
+        bias[todo] = solve_transient(chain, todo, cost[:, None], accuracy * 1e-3)[:, 0]
+    return GainAndBias(gains, bias, worst, parts.classes, r_max)
+
+
+@dataclass(frozen=True)
+class OptimalGain:
+    """The optimal gain, a policy that attains it, and that policy's bias.
+
+    When g* is one number, as in any weakly communicating MDP, `lower` <= g* <= `upper` is proved by the bias (Puterman
+    1994, Th. 8.5.5); otherwise they are the smallest and largest optimal gain, and `gain` is an error.
+    """
+
+    evaluation: GainAndBias
+    policy: Policy
+    lower: float
+    upper: float
+
+    @property
+    def gains(self) -> Floats:
+        """The optimal gain from each state, [S]."""
+        return self.evaluation.gains
+
+    @property
+    def gain(self) -> float:
+        """The optimal gain g*, when it is the same from every state."""
+        return self.evaluation.gain
+
+    @property
+    def bias(self) -> Floats:
+        """The bias of the policy, [S]: h + g = L h up to `upper - lower`."""
+        return self.evaluation.bias
+
+    @cached_property
+    def span(self) -> float:
+        """sp(h) of the policy's bias."""
+        return self.evaluation.span
+
+
+def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
+    """The optimal gain, to `accuracy` (times r_max), and a policy that has it, by policy iteration."""
+    space, tolerance = mdp.space, accuracy * mdp.r_max
+    rows = (mdp.next_ptr, mdp.next_state, mdp.p)
+    zero, q, value = np.zeros(space.n_pairs), np.empty(space.n_pairs), np.empty(mdp.n_states)
+    pair, better = np.empty(mdp.n_states, dtype=np.int64), np.empty(mdp.n_states, dtype=np.int64)
+    _kernels.best_pairs(space.pair_ptr, mdp.r, value, pair)  # begin with the myopic policy
+    for _ in range(IMPROVEMENTS):
+        policy = Policy(space, pair=pair)
+        solved = gain_and_bias(mdp, policy, accuracy / 10)
+        rounding = 1e-12 * max(mdp.r_max, float(np.abs(solved.bias).max()))
+        constant = np.ptp(solved.gains) <= max(ROUNDING * mdp.r_max, 2 * solved.accuracy)
+
+        _kernels.backup_pairs(*rows, mdp.r, solved.bias, q)
+        bounds = np.maximum.reduceat(q, space.pair_ptr[:-1]) - solved.bias
+        if constant and np.ptp(bounds) <= tolerance:
+            return OptimalGain(solved, policy, float(bounds.min()), float(bounds.max()))
+        if not constant:  # first the actions of the largest gain, then among them those of the largest bias
+            onward = np.empty(space.n_pairs)
+            _kernels.backup_pairs(*rows, zero, solved.gains, onward)
+            _kernels.best_pairs(space.pair_ptr, onward, value, better)
+            improved = value > solved.gains + ROUNDING * mdp.r_max
+            if improved.any():
+                pair = np.where(improved, better, pair)
+                continue
+            q[onward < value[space.pair_state] - ROUNDING * mdp.r_max] = -np.inf
+        _kernels.best_pairs(space.pair_ptr, q, value, better)
+        improved = value > q[pair] + rounding
+        if not improved.any():  # as good as rounding allows: the bounds say how good
+            known = bounds if constant else solved.gains
+            return OptimalGain(solved, policy, float(known.min()), float(known.max()))
+        pair = np.where(improved, better, pair)
+    raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")

@@ -1,0 +1,102 @@
+"""A known MDP over finitely many steps: stage values, and expected rewards of whatever was played.
+
+Puterman (1994), Ch. 4 (backward induction). Stage h = 0 is the first; `values[h, s]` is what steps h, .., H - 1 earn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefooted import _kernels
+from surefooted.errors import InvalidTable
+from surefooted.mdp import TabularMDP
+from surefooted.policy import Policy
+from surefooted.solve.chain import induced_chain
+from surefooted.space import Floats
+
+
+@dataclass(frozen=True)
+class OptimalValues:
+    """V* of every stage, `values` [H + 1, S], and a deterministic policy that attains it."""
+
+    values: Floats
+    policy: Policy
+
+
+def optimal_values(mdp: TabularMDP, horizon: int) -> OptimalValues:
+    """V*_h(s) for every stage and state, by backward induction (Eq. `optimality_eq_fh`)."""
+    horizon = _positive("horizon", horizon)
+    values = np.zeros((horizon + 1, mdp.n_states))
+    pair = np.empty((horizon, mdp.n_states), dtype=np.int64)
+    q = np.empty(mdp.space.n_pairs)
+    for h in range(horizon - 1, -1, -1):
+        _kernels.backup_pairs(mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, values[h + 1], q)
+        _kernels.best_pairs(mdp.space.pair_ptr, q, values[h], pair[h])
+    return OptimalValues(values, Policy(mdp.space, pair=pair))
+
+
+def policy_values(mdp: TabularMDP, policy: Policy, horizon: int) -> Floats:
+    """V^π_h(s), [H + 1, S], of a policy that is stationary or has `horizon` decision rules."""
+    horizon = _positive("horizon", horizon)
+    if policy.horizon not in (None, horizon):
+        raise InvalidTable("policy and horizon do not fit", [f"{policy.horizon} decision rules for {horizon} stages"])
+    values = np.zeros((horizon + 1, mdp.n_states))
+    chain = induced_chain(mdp, policy.rule(0))
+    for h in range(horizon - 1, -1, -1):
+        if policy.horizon is not None:
+            chain = induced_chain(mdp, policy.rule(h))
+        _kernels.backup_pairs(chain.next_ptr, chain.next_state, chain.p, chain.r, values[h + 1], values[h])
+    return values
+
+
+def expected_rewards(mdp: TabularMDP, policy: Policy, start: int | ArrayLike, steps: int) -> Floats:
+    """E[r_1 + .. + r_t] for t = 1, .., steps, [steps], from a state or a distribution over states [S]."""
+    return expected_rewards_along(mdp, [(policy, steps)], start)
+
+
+def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int]], start: int | ArrayLike) -> Floats:
+    """E[r_1 + .. + r_t | μ] for every t, [total steps]: μ plays each (policy, steps) of `segments` in turn.
+
+    The left-hand side of the conservative condition, Eq. `cumrew_condition`. A policy with H decision rules plays them
+    from its first one, for at most H steps.
+    """
+    x = _distribution(mdp, start)
+    lengths = [_positive("steps", steps, least=0) for _, steps in segments]
+    out, earned, first = np.empty(sum(lengths)), np.zeros(2), 0
+    for (policy, _), steps in zip(segments, lengths, strict=True):
+        if policy.horizon is None:
+            stages = [(policy, steps)]
+        elif steps <= policy.horizon:
+            stages = [(policy.rule(h), 1) for h in range(steps)]
+        else:
+            fault = f"a policy with {policy.horizon} decision rules cannot play {steps} steps"
+            raise InvalidTable("policy and segment do not fit", [fault])
+        for rule, length in stages:
+            chain = induced_chain(mdp, rule)
+            part = out[first : first + length]
+            _kernels.accumulate_rewards(chain.next_ptr, chain.next_state, chain.p, chain.r, earned, x, part)
+            first += length
+    return out
+
+
+def _distribution(mdp: TabularMDP, start: int | ArrayLike) -> Floats:
+    """A fresh distribution over states: all mass on one state, or the given one."""
+    array = np.asarray(start)
+    if array.ndim == 0:
+        certain = np.zeros(mdp.n_states)
+        certain[mdp.space.check_state(array.item())] = 1.0
+        return certain
+    x: Floats = array.astype(np.float64)
+    if x.shape != (mdp.n_states,) or not np.all(x >= 0) or not abs(x.sum() - 1) <= 1e-9:
+        raise InvalidTable("no such start", [f"the start must be a state or a distribution over {mdp.n_states} states"])
+    x /= x.sum()
+    return x
+
+
+def _positive(name: str, value: int, least: int = 1) -> int:
+    """`value` as an int, if it is a whole number of at least `least`."""
+    if value != int(value) or value < least:
+        raise InvalidTable("not a length", [f"{name} must be a whole number of at least {least}, not {value}"])
+    return int(value)
