@@ -11,6 +11,8 @@ Names are imported when they are first used, so that `import surefooted` and `su
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from surefooted._registration import register_when_imported
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from surefooted.policy import Policy as Policy
     from surefooted.problems import Problem as Problem
     from surefooted.space import Space as Space
+
+register_when_imported()
 
 
 def __getattr__(name: str) -> Any:

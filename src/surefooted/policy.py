@@ -153,14 +153,18 @@ class Policy:
 
     def draw(self, rng: np.random.Generator, s: int, h: int = 0) -> int:
         """A pair for state s at stage h; a deterministic policy draws nothing."""
+        return self.pair_at(s, 0.0 if self.pair is not None else rng.random(), h)
+
+    def pair_at(self, s: int, u: float, h: int = 0) -> int:
+        """The pair that a uniform u in [0, 1) picks for state s at stage h, by inversion over the state's pairs."""
         stage = () if self.horizon is None else (h,)
         if self.pair is not None:
             return int(self.pair[(*stage, s)])
         assert self.weights is not None
         first, last = self.space.pair_ptr[s], self.space.pair_ptr[s + 1]
-        mass = np.cumsum(self.weights[(*stage, slice(first, last))])
-        j = int(np.searchsorted(mass, rng.random(), side="right"))
-        return int(min(first + j, first + np.flatnonzero(np.diff(mass, prepend=0.0))[-1]))
+        weights = self.weights[(*stage, slice(first, last))]
+        j = int(np.searchsorted(np.cumsum(weights), u, side="right"))
+        return int(first + min(j, np.flatnonzero(weights)[-1]))  # rounding must not reach a pair of weight 0
 
     def __eq__(self, other: object) -> bool:
         """Equal when both play the same in every state."""

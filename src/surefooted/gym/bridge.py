@@ -1,0 +1,177 @@
+"""Any Gymnasium environment with discrete spaces, made into states, actions and rewards that an agent can take.
+
+A transition that *terminates* is part of the dynamics, one that is *truncated* is not: the clock ran out, not the
+process. So a terminated step leads to the state after the reset ("restart", for average reward) or to one more state
+where nothing is earned ("absorb"); a truncated one leads where it led, and the jump to the next start is not learnt.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+
+from surefooted.agents.agent import Agent
+from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.gym.environment import TabularEnv
+from surefooted.space import Bools, Space
+
+REWARD_ROUNDING = 1e-9  # how far outside its range a reward may be and still count as rounding
+
+
+class _Codec:
+    """Numbers a discrete space's elements 0, 1, 2, …: Discrete, MultiDiscrete, MultiBinary, Tuple and Dict of these."""
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self.space = space
+        self.size: int
+        self.parts: list[tuple[Any, _Codec]] = []
+        match space:
+            case spaces.Discrete():
+                self.sizes, self.starts = np.array([space.n]), np.array([space.start])
+            case spaces.MultiDiscrete():
+                self.sizes, self.starts = space.nvec.ravel(), space.start.ravel()
+            case spaces.MultiBinary():
+                self.sizes = np.full(int(np.prod(space.shape)), 2)
+                self.starts = np.zeros_like(self.sizes)
+            case spaces.Tuple():
+                self.parts = [(i, _Codec(part)) for i, part in enumerate(space.spaces)]
+            case spaces.Dict():
+                self.parts = [(key, _Codec(part)) for key, part in space.spaces.items()]
+            case _:
+                raise SurefootedError(
+                    f"{space} is not discrete: only Discrete, MultiDiscrete, MultiBinary, and Tuple or "
+                    "Dict of these can be numbered; discretise it with an ObservationWrapper first"
+                )
+        if self.parts:
+            self.sizes = np.array([part.size for _, part in self.parts])
+        self.size = int(np.prod([int(n) for n in self.sizes]))
+
+    def encode(self, element: Any) -> int:
+        """The number of an element."""
+        if self.parts:
+            digits = np.array([part.encode(element[key]) for key, part in self.parts])
+        else:
+            digits = np.asarray(element).ravel().astype(np.int64) - self.starts
+        if digits.shape != self.sizes.shape or np.any(digits < 0) or np.any(digits >= self.sizes):
+            raise InvalidTable("no such element", [f"{element!r} is not in {self.space}"])
+        return int(np.ravel_multi_index(tuple(digits.tolist()), tuple(self.sizes.tolist())))
+
+    def decode(self, number: int) -> Any:
+        """The element of a number."""
+        digits = np.array(np.unravel_index(number, tuple(self.sizes.tolist())))
+        match self.space:
+            case spaces.Discrete():
+                return self.space.dtype.type(digits[0] + self.starts[0])
+            case spaces.Tuple():
+                return tuple(part.decode(int(d)) for (_, part), d in zip(self.parts, digits, strict=True))
+            case spaces.Dict():
+                return {key: part.decode(int(d)) for (key, part), d in zip(self.parts, digits, strict=True)}
+            case _:
+                return (digits + self.starts).reshape(self.space.shape).astype(self.space.dtype)
+
+
+class Bridge:
+    """An environment seen as states 0 .. S - 1, actions 0 .. A - 1 and rewards in [0, 1].
+
+    `reward_range` is the range of the environment's rewards; one outside it is an error, since every bound would be
+    void. `available` [S, A] says which actions each state has; without it every state has all of them, and playing one
+    that `info["action_mask"]` forbids is an error. `space` is what to build an agent on.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        available: ArrayLike | None = None,
+        termination: Literal["restart", "absorb"] = "restart",
+    ) -> None:
+        low, high = reward_range
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise InvalidTable(
+                "this bridge is not valid", [f"reward_range {reward_range} must be (low, high), low < high"]
+            )
+        if termination not in ("restart", "absorb"):
+            raise InvalidTable("this bridge is not valid", [f"termination {termination!r}: 'restart' or 'absorb'"])
+        self.env, self.reward_range, self.termination = env, reward_range, termination
+        self.states, self.actions = _Codec(env.observation_space), _Codec(env.action_space)
+        mask: Bools = np.ones((self.states.size, self.actions.size), dtype=bool)
+        if available is not None:
+            mask = np.asarray(available, dtype=bool)
+        elif isinstance(env.unwrapped, TabularEnv):
+            mask = env.unwrapped.available
+        if mask.shape != (self.states.size, self.actions.size):
+            fault = f"available has shape {mask.shape}, not {(self.states.size, self.actions.size)}"
+            raise InvalidTable("this bridge is not valid", [fault])
+        if termination == "absorb":
+            mask = np.vstack([mask, np.ones((1, self.actions.size), dtype=bool)])
+        self.space = Space.from_available(mask, r_max=1.0)
+
+    @property
+    def terminal(self) -> int | None:
+        """The state of finished episodes, when they absorb."""
+        return self.states.size if self.termination == "absorb" else None
+
+    def reward(self, reward: Any) -> float:
+        """A reward mapped to [0, 1]."""
+        low, high = self.reward_range
+        r = (float(reward) - low) / (high - low)
+        if not -REWARD_ROUNDING <= r <= 1 + REWARD_ROUNDING:
+            fault = f"reward {float(reward):g} is outside the declared range [{low:g}, {high:g}]"
+            raise InvalidTable("the environment breaks its word", [fault])
+        return min(max(r, 0.0), 1.0)
+
+
+@dataclass
+class Transcript:
+    """What happened, one entry per step, in the bridge's numbers."""
+
+    states: list[int] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    next_states: list[int] = field(default_factory=list)
+    terminated: list[bool] = field(default_factory=list)
+    truncated: list[bool] = field(default_factory=list)
+
+    def add(self, s: int, a: int, r: float, s_next: int, terminated: bool, truncated: bool) -> None:
+        """One more step."""
+        self.states.append(s)
+        self.actions.append(a)
+        self.rewards.append(r)
+        self.next_states.append(s_next)
+        self.terminated.append(terminated)
+        self.truncated.append(truncated)
+
+
+def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> Transcript:
+    """Let an agent act in the environment for a number of steps, over as many episodes as that takes."""
+    log = Transcript()
+    s, mask = _reset(bridge, seed)
+    agent.begin(s)
+    for step in range(steps):
+        a = agent.act(s).action
+        if mask is not None and not mask[a]:
+            fault = f"state {s}: action {a} is masked; tell the bridge which actions each state has (`available`)"
+            raise InvalidTable(f"step {step + 1} cannot be played", [fault])
+        observation, raw, terminated, truncated, info = bridge.env.step(bridge.actions.decode(a))
+        r, s_next, mask = bridge.reward(raw), bridge.states.encode(observation), info.get("action_mask")
+        over = bool(terminated or truncated)
+        start = s_next
+        if over:
+            start, mask = _reset(bridge, None)
+        if terminated:
+            s_next = start if bridge.terminal is None else bridge.terminal
+        agent.observe(s, a, r, s_next)
+        if over:
+            agent.begin(start)
+        log.add(s, a, r, s_next, bool(terminated), bool(truncated))
+        s = start
+    return log
+
+
+def _reset(bridge: Bridge, seed: int | None) -> tuple[int, Any]:
+    """A new episode: its first state and that state's mask, if the environment gives one."""
+    observation, info = bridge.env.reset(seed=seed)
+    return bridge.states.encode(observation), info.get("action_mask")

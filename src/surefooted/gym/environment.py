@@ -1,0 +1,107 @@
+"""A problem as a Gymnasium environment."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from surefooted import problems
+from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.problems import Problem
+from surefooted.space import Bools
+
+if TYPE_CHECKING:
+    from surefooted.problems.pictures import Panel
+
+
+class AvailableActions(spaces.Discrete):
+    """All actions of a problem, of which `sample` draws only those that the current state has."""
+
+    def __init__(self, n: int, mask: Callable[[], NDArray[np.int8]]) -> None:
+        super().__init__(n)
+        self._current = mask
+
+    def sample(self, mask: NDArray[np.int8] | None = None, probability: Any = None) -> np.int64:
+        """A random action; without a mask of one's own, one that is available now."""
+        if mask is None and probability is None:
+            mask = self._current()
+        return super().sample(mask, probability)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AvailableActions":
+        """A copy that asks the same environment."""
+        copy = AvailableActions(int(self.n), self._current)
+        copy._np_random = self._np_random
+        return copy
+
+
+class TabularEnv(gymnasium.Env[np.int64, np.int64]):
+    """Plays a `Problem`: observations are states, `info["action_mask"]` marks the actions of the current one.
+
+    Average-reward problems never end; those with a horizon are truncated after it. An action that the state does not
+    have is an error, and nothing happens. `render_mode` is "ansi" (one line) or "rgb_array" (the problem's picture).
+    """
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012  (Gymnasium's own name and kind)
+
+    def __init__(self, problem: Problem, render_mode: str | None = None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise SurefootedError(f"render_mode {render_mode!r}: this environment has 'ansi' and 'rgb_array'")
+        self.problem, self.render_mode = problem, render_mode
+        self.observation_space = spaces.Discrete(problem.space.n_states)
+        self.action_space = AvailableActions(problem.space.n_actions, self.action_mask)
+        self._s, self._t = problem.start, 0
+        self._last = ""
+        self._panels: tuple[Panel, Panel] | None = None  # solved when first rendered
+
+    @property
+    def available(self) -> Bools:
+        """Which action exists where, [S, A]."""
+        return self.problem.space.available
+
+    def action_mask(self) -> NDArray[np.int8]:
+        """1 for each action of the current state, else 0, [A]."""
+        mask = np.zeros(self.problem.space.n_actions, dtype=np.int8)
+        mask[self.problem.space.actions(self._s)] = 1
+        return mask
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Back to the start; `options={"state": s}` starts in s instead."""
+        super().reset(seed=seed)
+        start = self.problem.start if options is None else options.get("state", self.problem.start)
+        self._s, self._t, self._last = self.problem.space.check_state(start), 0, ""
+        return np.int64(self._s), {"action_mask": self.action_mask()}
+
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Play one action."""
+        pair = self.problem.space.pair(self._s, int(action))
+        if self.problem.horizon is not None and self._t >= self.problem.horizon:
+            raise InvalidTable(
+                "the episode is over", [f"{self._t} of {self.problem.horizon} steps played: call reset()"]
+            )
+        reward, s_next = self.problem.mdp.draw(self.np_random, pair)
+        labels = self.problem.state_labels, self.problem.action_labels
+        self._last = f" after {labels[1][int(action)]} in {labels[0][self._s]}, reward {reward:.3f}"
+        self._s, self._t = s_next, self._t + 1
+        truncated = self._t == self.problem.horizon
+        return np.int64(s_next), float(reward), False, truncated, {"action_mask": self.action_mask()}
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """The current state as a line or as a picture, depending on `render_mode`."""
+        if self.render_mode == "ansi":
+            return f"{self.problem.name}, step {self._t}: state {self.problem.state_labels[self._s]}{self._last}\n"
+        if self.render_mode == "rgb_array":
+            from surefooted.problems import pictures
+
+            self._panels = self._panels or pictures.panels(self.problem)
+            return pictures.pixels(pictures.draw(self.problem, self._s, self._panels))
+        return None
+
+
+def make_problem(problem: str, render_mode: str | None = None, **parameters: Any) -> TabularEnv:
+    """The environment of a problem by name: what `gymnasium.make("surefooted/…", **parameters)` calls."""
+    return TabularEnv(problems.make(problem, **parameters), render_mode)

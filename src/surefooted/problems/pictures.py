@@ -1,0 +1,151 @@
+"""A picture of a problem: what the baseline and an optimal policy do in each state, and what the state is worth.
+
+Average reward: the bias h. Finite horizon: the value of the first stage. States that have a place in a plane are drawn
+there, others along a line.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from surefooted import solve
+from surefooted.policy import Policy
+from surefooted.problems.problem import Problem
+from surefooted.space import Floats
+
+COLOURS = "viridis"
+MARK = "#d55e00"  # vermilion: told apart from every colour of the map, also by the colour-blind
+LABELLED = 40  # along a line, states are labelled up to so many
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One policy, drawn."""
+
+    title: str
+    glyphs: Sequence[str]  # [S], what it does in each state
+    values: Floats  # [S]
+
+
+def panels(problem: Problem) -> tuple[Panel, Panel]:
+    """The baseline's panel and that of an optimal policy."""
+    mdp, horizon = problem.mdp, problem.horizon
+    if horizon is None:
+        played, best = solve.gain_and_bias(mdp, problem.baseline), solve.optimal_gain(mdp)
+        titles = [f"gain {gains[problem.start]:.4f}" for gains in (played.gains, best.gains)]
+        policies, values = (problem.baseline, best.policy), (played.bias, best.bias)
+    else:
+        planned = solve.optimal_values(mdp, horizon)
+        values = (solve.policy_values(mdp, problem.baseline, horizon)[0], planned.values[0])
+        titles = [f"value {v[problem.start]:.4f}" for v in values]
+        policies = (problem.baseline.rule(0), planned.policy.rule(0))
+    names = ("baseline", "an optimal policy")
+    first, second = (
+        Panel(f"{name}: {title}", _glyphs(problem, policy), value)
+        for name, title, policy, value in zip(names, titles, policies, values, strict=True)
+    )
+    return first, second
+
+
+def draw(problem: Problem, state: int | None = None, parts: tuple[Panel, Panel] | None = None) -> Figure:
+    """Both panels side by side, one scale of colours, the current `state` ringed."""
+    parts = panels(problem) if parts is None else parts
+    low, high = min(part.values.min() for part in parts), max(part.values.max() for part in parts)
+    figure = Figure(figsize=_size(problem), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=problem.positions is not None)
+    for ax, part in zip(axes, parts, strict=True):
+        if problem.positions is None:
+            _along_a_line(ax, problem, part, state)
+        else:
+            _in_a_plane(ax, problem, part, state, (float(low), float(high)))
+        ax.set_title(part.title)
+    measure = "bias h" if problem.horizon is None else f"value of {problem.horizon} steps"
+    if problem.positions is None:
+        axes[0].set_ylabel(measure)
+    else:
+        axes[0].set_ylabel(problem.axes[0])
+        figure.colorbar(axes[1].collections[0], ax=list(axes), label=measure, shrink=0.9)
+    figure.suptitle(f"{problem.name}: {problem.space.n_states} states, {problem.space.n_pairs} pairs")
+    return figure
+
+
+def pixels(figure: Figure) -> NDArray[np.uint8]:
+    """The figure as red, green and blue, [height, width, 3]."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3]
+
+
+def _glyphs(problem: Problem, policy: Policy) -> list[str]:
+    """The label of the action in each state; several when they are about equally likely."""
+    probabilities = policy.probabilities
+    likely = probabilities >= 0.9 * probabilities.max(axis=1, keepdims=True)
+    return ["/".join(problem.action_labels[a] for a in np.flatnonzero(row)) for row in likely]
+
+
+def _size(problem: Problem) -> tuple[float, float]:
+    """Inches: room for a glyph in each cell."""
+    if problem.positions is None:
+        return 10.0, 4.0
+    rows, columns = np.ptp(problem.positions, axis=0) + 1
+    cell = min(max(4.2 / max(rows, columns), 0.42), 1.0)
+    return 2 * cell * columns + 2.5, cell * rows + 1.5
+
+
+def _along_a_line(ax: Axes, problem: Problem, part: Panel, state: int | None) -> None:
+    """A stem per state, its action above it."""
+    s = np.arange(problem.space.n_states)
+    ax.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
+    small = s.size <= LABELLED
+    if small:
+        ax.vlines(s, 0.0, part.values, color="0.6", linewidth=1.0, zorder=1)
+    ax.scatter(s, part.values, s=28 if small else 4, c=part.values, cmap=COLOURS, zorder=2)
+    if small:
+        for i, glyph in enumerate(part.glyphs):
+            side, where = (8, "bottom") if part.values[i] >= 0 else (-8, "top")
+            ax.annotate(glyph, (i, part.values[i]), (0, side), textcoords="offset points", ha="center", va=where)
+        ax.set_xticks(s, problem.state_labels, rotation=0 if max(map(len, problem.state_labels)) < 4 else 90)
+    if state is not None:
+        ax.scatter([state], [part.values[state]], s=130, facecolors="none", edgecolors=MARK, linewidths=2.0, zorder=3)
+    ax.margins(y=0.15)
+    ax.set_xlabel(problem.axes[0])
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _in_a_plane(ax: Axes, problem: Problem, part: Panel, state: int | None, scale: tuple[float, float]) -> None:
+    """A coloured cell per state, its action in it."""
+    assert problem.positions is not None
+    rows, columns = problem.positions.T
+    corner = np.array([rows.min(), columns.min()])
+    height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
+    cells = np.full((height, width), np.nan)
+    cells[rows - corner[0], columns - corner[1]] = part.values
+    edges = np.arange(width + 1) + corner[1] - 0.5, np.arange(height + 1) + corner[0] - 0.5
+    low, high = scale if scale[1] > scale[0] else (scale[0] - 0.5, scale[0] + 0.5)
+    ax.pcolormesh(
+        *edges, np.ma.masked_invalid(cells), cmap=COLOURS, vmin=low, vmax=high, edgecolors="white", linewidth=0.5
+    )
+    for i, j, glyph, value, label in zip(rows, columns, part.glyphs, part.values, problem.state_labels, strict=True):
+        red, green, blue, _ = colormaps[COLOURS]((value - low) / (high - low))
+        ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+        ax.text(j, i, glyph, ha="center", va="center", color=ink, fontsize=9 if max(height, width) > 6 else 13)
+        if label[-1] in "SGX":
+            ax.text(j - 0.44, i - 0.44, label[-1], ha="left", va="top", color=ink, fontsize=7, fontweight="bold")
+    if state is not None:
+        i, j = problem.positions[state]
+        ax.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, edgecolor=MARK, linewidth=2.5))
+    ax.set_aspect("equal")
+    ax.set_ylim(rows.max() + 0.5, rows.min() - 0.5)  # row 0 on top
+    ax.set_xlabel(problem.axes[1])
+    ax.set_xticks(np.unique(columns))
+    ax.set_yticks(np.unique(rows))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
