@@ -29,8 +29,8 @@ def inventory(
     holding_cost: Cost = 1.0,
     price: Cost = 8.0,
     demand: Sequence[float] | None = None,
-    order_below: int = 4,
-    order_up_to: int = 4,
+    order_below: int | None = None,
+    order_up_to: int | None = None,
     normalise: Literal["mean", "realised"] | tuple[float, float] = "mean",
     noise: Noise | None = None,
     start: int = 0,
@@ -38,14 +38,16 @@ def inventory(
     """The stock room.
 
     `demand[j]` is the probability of a demand of j units; by default it is uniform on 0 .. capacity. A cost is a price
-    per unit or a function of the units. The baseline orders up to `order_up_to` (Σ) when the stock is below
-    `order_below` (σ).
+    per unit or a function of the units. The baseline orders up to `order_up_to` (Σ, by default 4
+    or the capacity) when the stock is below `order_below` (σ, by default Σ).
 
     Rewards are mapped to [0, 1] by the range of their means r(s, a) (`"mean"`), by the range of the realised r(s, a,
     s') (`"realised"`), or by a given (low, high). "mean" is the default because the noise of the paper's experiments,
     `(1 + 0.1 η) r(s, a)`, multiplies the mean; that noise is the default, and is not bounded.
     """
     require("inventory", {f"capacity {capacity} must be a positive whole number": capacity == int(capacity) >= 1})
+    order_up_to = min(4, capacity) if order_up_to is None else order_up_to
+    order_below = order_up_to if order_below is None else order_below
     law = np.full(capacity + 1, 1 / (capacity + 1)) if demand is None else np.asarray(demand, dtype=np.float64)
     ordering, holding, revenue = (_as_function(cost) for cost in (unit_cost, holding_cost, price))
     require(

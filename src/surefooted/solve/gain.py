@@ -13,10 +13,11 @@ from surefooted import _kernels
 from surefooted.errors import NoSingleGain, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
-from surefooted.solve.chain import Chain, Structure, induced_chain, solve_class, solve_transient, structure
+from surefooted.solve.chain import DAMPING, Chain, Structure, induced_chain, solve_class, solve_transient, structure
 from surefooted.space import Floats, Ints
 
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
+SWEEPS = 300  # of value iteration, before policy iteration
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
 
 
@@ -135,12 +136,16 @@ class OptimalGain:
 
 
 def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
-    """The optimal gain, to `accuracy` (times r_max), and a policy that has it, by policy iteration."""
+    """The optimal gain, to `accuracy` (times r_max), and a policy that has it.
+
+    A bounded number of sweeps of value iteration finds a good policy, usually the best one; policy iteration proves
+    that it is, or goes on from it.
+    """
     space, tolerance = mdp.space, accuracy * mdp.r_max
     rows = (mdp.next_ptr, mdp.next_state, mdp.p)
     zero, q, value = np.zeros(space.n_pairs), np.empty(space.n_pairs), np.empty(mdp.n_states)
     pair, better = np.empty(mdp.n_states, dtype=np.int64), np.empty(mdp.n_states, dtype=np.int64)
-    _kernels.best_pairs(space.pair_ptr, mdp.r, value, pair)  # begin with the myopic policy
+    _kernels.value_iteration(space.pair_ptr, *rows, mdp.r, DAMPING, tolerance, SWEEPS, np.zeros(mdp.n_states), pair)
     for _ in range(IMPROVEMENTS):
         policy = Policy(space, pair=pair)
         solved = gain_and_bias(mdp, policy, accuracy / 10)

@@ -1,0 +1,63 @@
+# Needs make and Python >= 3.11. Every target sets up what it needs in .venv the first time, and is quick after that.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format coverage bench hooks clean
+
+help: ## Say what there is to make
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.installed ## Show the paper's three problems: exact numbers, and pictures in demo/
+	@mkdir -p demo
+	@echo "The problems that come with surefooted:"; echo
+	@$(BIN)/surefooted problems
+	@for name in inventory maintenance gridworld; do \
+		echo; $(BIN)/surefooted problems $$name --picture demo/$$name.png || exit 1; done
+	@echo; echo "Done. Look at demo/inventory.png, demo/maintenance.png and demo/gridworld.png."
+
+test: $(VENV)/.developing ## Run the tests
+	@echo "Running the tests"
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.developing ## Check style and types
+	@echo "Checking style (ruff) and types (mypy)"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.developing ## Reformat the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+coverage: $(VENV)/.developing ## Run the tests and report which lines they reach, compiled kernels included
+	@rm -rf .numba-coverage
+	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/coverage run -m pytest -q
+	@rm -rf .numba-coverage
+	@$(BIN)/coverage report
+
+bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+hooks: $(VENV)/.developing ## Check every commit before it is made (local git hooks)
+	@$(BIN)/pre-commit install
+
+clean: ## Remove the environment and everything generated
+	rm -rf $(VENV) demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "surefooted needs Python 3.11 or newer; none was found. Say which: make PYTHON=..."; exit 1; }
+	@echo "Setting up: a virtual environment in $(VENV), with surefooted and what it needs (about a minute, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.developing: $(VENV)/.installed
+	@echo "Setting up: the tools for tests and checks (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@

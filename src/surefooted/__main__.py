@@ -1,0 +1,5 @@
+"""`python -m surefooted` is the command line."""
+
+from surefooted.cli import main
+
+main(prog_name="surefooted")

@@ -1,0 +1,74 @@
+"""What the documents say is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import surefooted as sf
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [
+    pytest.param(block, id=f"{page.stem}-{i}")
+    for page in PAGES
+    for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_examples_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "example", "exec"), {})
+
+
+def test_the_readmes_numbers_are_right():
+    space: dict = {}
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+    exec(block.replace('problem.draw().savefig("machine.png")', ""), space)
+    assert sf.solve.gain_and_bias(space["mdp"], space["baseline"]).gain == pytest.approx(0.4)
+    assert space["best"].gain == pytest.approx(0.91) and space["best"].policy.actions.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_numbers_in_the_problem_pages_are_what_the_command_prints():
+    text = (ROOT / "docs" / "problems.md").read_text()
+    solve, problems = sf.solve, sf.problems
+    for problem, cells in (
+        (problems.inventory(), "0.5304 | 0.4488 | 1.0059"),
+        (problems.inventory(normalise="realised"), "0.4919 | 0.4688 | 0.2852"),
+        (problems.maintenance(), "0.8884 | 0.8225 | 0.975"),
+    ):
+        assert cells in text
+        played = solve.gain_and_bias(problem.mdp, problem.baseline)
+        ours = [solve.optimal_gain(problem.mdp).gain, played.gain, played.span]
+        for number, printed in zip(ours, cells.split(" | "), strict=True):
+            assert number == pytest.approx(float(printed), abs=0.5 * 10.0 ** -len(printed.split(".")[1]) + 1e-9)
+    assert "g* = 0.4286, g_b = 0.005, D = 14.72" in text
+    river = problems.riverswim().mdp
+    assert round(solve.optimal_gain(river).gain, 4) == 0.4286 and round(solve.diameter(river), 2) == 14.72
+    assert f"{solve.worst_case_diameter(problems.garnet().mdp):.2e}" == "2.68e+08"
+    assert "D = 148.4" in text and round(solve.diameter(problems.maintenance().mdp), 1) == 148.4
+
+
+def test_every_page_is_linked_from_the_readme():
+    readme = (ROOT / "README.md").read_text()
+    assert all(f"docs/{page.name}" in readme for page in PAGES[1:])
+
+
+def test_the_version_is_the_same_everywhere():
+    for file in ("pyproject.toml", "CITATION.cff"):
+        assert re.search(rf'^version(?: =|:) "?{re.escape(sf.__version__)}"?$', (ROOT / file).read_text(), re.MULTILINE)
+
+
+def test_public_names_are_listed_and_can_be_imported():
+    assert sf.__all__ == sorted(sf.__all__) and set(dir(sf)) == set(sf.__all__)
+    for name in sf.__all__:
+        getattr(sf, name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = sf.nonsense
