@@ -246,7 +246,7 @@ class Recorder:
         self.told.append(("begin", s))
 
     def act(self, s):
-        return sf.agents.Decision(0, "baseline", "")
+        return sf.agents.Decision("baseline", "", 0)
 
     def observe(self, s, a, r, s_next):
         self.told.append((s, a, r, s_next))

@@ -1,8 +1,8 @@
 """One `.npz` file per table or problem: written atomically, read without pickles, refused with a reason."""
 
 import os
-import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,13 +19,13 @@ T = TypeVar("T")
 def save(path: str | Path, columns: Mapping[str, Any]) -> None:
     """Write the named arrays to `path`: to a neighbour first, which then takes its place."""
     path = Path(path)
-    handle, neighbour = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    neighbour = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with neighbour.open("xb") as file:
             np.savez_compressed(file, format=FORMAT, **columns)
         os.replace(neighbour, path)
     except BaseException:
-        os.unlink(neighbour)
+        neighbour.unlink(missing_ok=True)
         raise
 
 
@@ -35,7 +35,7 @@ def parsed(path: str | Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
     if not path.exists():
         raise UnreadableFile(f"{path}: no such file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             columns = {name: archive[name] for name in archive.files}
         version = int(columns.get("format", 0))
         if version > FORMAT:
@@ -45,7 +45,16 @@ def parsed(path: str | Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
         raise UnreadableFile(f"{path}: {error}") from error
     except KeyError as error:
         raise UnreadableFile(f"{path}: not a table of this package, {error.args[0]!r} is missing") from error
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TypeError,
+        AttributeError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
         if isinstance(error, UnreadableFile):
             raise
         raise UnreadableFile(f"{path}: not a readable .npz file ({error})") from error

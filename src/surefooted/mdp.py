@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted import _files
+from surefooted._arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
 from surefooted.errors import InvalidTable
 from surefooted.noise import Noise
 from surefooted.space import Bools, Floats, Ints, Space
@@ -22,7 +23,7 @@ _RANGE_HINT = (
 
 
 @dataclass(frozen=True, eq=False)
-class TabularMDP:
+class TabularMDP(FrozenArrays):
     """The true MDP: where each pair leads and what it earns on average.
 
     The row of pair k is next_state[next_ptr[k] : next_ptr[k + 1]] with probabilities p[...]: increasing states,
@@ -41,17 +42,17 @@ class TabularMDP:
 
     def __post_init__(self) -> None:
         """Check every row and every reward, and freeze the arrays."""
-        object.__setattr__(self, "next_ptr", np.array(self.next_ptr, dtype=np.int64))
-        object.__setattr__(self, "next_state", np.array(self.next_state, dtype=np.int64))
-        object.__setattr__(self, "p", np.array(self.p, dtype=np.float64))
-        object.__setattr__(self, "r", np.array(self.r, dtype=np.float64))
-        if faults := _faults(self):
+        faults: list[str] = []
+        for name in ("next_ptr", "next_state"):
+            object.__setattr__(self, name, whole_numbers(name, getattr(self, name), faults))
+        for name in ("p", "r"):
+            object.__setattr__(self, name, real_numbers(name, getattr(self, name), faults))
+        if faults := faults or _faults(self):
             raise InvalidTable("this MDP is not valid", faults, _hint(faults))
         sums = np.add.reduceat(self.p, self.next_ptr[:-1])
         sums[np.abs(sums - 1) <= ROUNDING] = 1.0
         np.divide(self.p, np.repeat(sums, np.diff(self.next_ptr)), out=self.p)
-        for array in (self.next_ptr, self.next_state, self.p, self.r):
-            array.flags.writeable = False
+        freeze(self.next_ptr, self.next_state, self.p, self.r)
 
     @classmethod
     def from_arrays(
@@ -65,8 +66,10 @@ class TabularMDP:
         reward_range: tuple[float, float] | None = None,
     ) -> Self:
         """The table of dense p [S, A, S] and r [S, A]; pairs not `available` [S, A] are ignored, whatever they hold."""
-        p, r = np.asarray(p, dtype=np.float64), np.asarray(r, dtype=np.float64)
-        faults = []
+        faults: list[str] = []
+        p, r = real_numbers("p", p, faults), real_numbers("r", r, faults)
+        if faults:
+            raise InvalidTable("this MDP is not valid", faults)
         if p.ndim != 3 or p.shape[0] != p.shape[-1] or p.size == 0:
             faults.append(f"p has shape {p.shape}; it must be [S, A, S] and not empty")
         if r.shape != p.shape[:2]:
@@ -99,10 +102,8 @@ class TabularMDP:
             raise InvalidTable("this MDP is not valid", ["it has no state–action pair"])
         entries = [(s, a, y, p) for (s, a), (_, row) in pairs.items() for y, p in row.items()]
         rewards = [(s, a, reward) for (s, a), (reward, _) in pairs.items()]
-        if n_states is None:
-            n_states = 1 + max([s for s, _ in pairs] + [entry[2] for entry in entries])
-        entry_columns = tuple(np.array(column) for column in zip(*entries, strict=True)) or (np.zeros(0),) * 4
-        reward_columns = tuple(np.array(column) for column in zip(*rewards, strict=True))
+        entry_columns = tuple(list(column) for column in zip(*entries, strict=True)) or ([],) * 4
+        reward_columns = tuple(list(column) for column in zip(*rewards, strict=True))
         return cls._from_entries(entry_columns, reward_columns, (n_states, noise, r_max, reward_range))
 
     @classmethod
@@ -120,19 +121,24 @@ class TabularMDP:
         reward_range: tuple[float, float] | None = None,
     ) -> Self:
         """The table of a list of transitions with rewards r(s, a, s'), all [nnz]; r(s, a) is their mean under p."""
-        columns = [np.asarray(column) for column in (state, action, next_state, p, reward)]
-        if any(column.shape != columns[0].shape or column.ndim != 1 for column in columns) or columns[0].size == 0:
+        faults: list[str] = []
+        s, a, y = (
+            whole_numbers(name, column, faults)
+            for name, column in (("state", state), ("action", action), ("next_state", next_state))
+        )
+        p, rewards = real_numbers("p", p, faults), real_numbers("reward", reward, faults)
+        columns = (s, a, y, p, rewards)
+        if any(column.shape != s.shape or column.ndim != 1 for column in columns) or s.size == 0:
             shapes = ", ".join(str(column.shape) for column in columns)
-            fault = f"state, action, next_state, p and reward must have one equal, positive length, not {shapes}"
-            raise InvalidTable("this MDP is not valid", [fault])
-        s, a, y, p, rewards = columns
-        if n_states is None:
-            n_states = 1 + int(max(s.max(), y.max()))
-        s, a = _whole("state", s), _whole("action", a)
+            faults.append(f"state, action, next_state, p and reward must have one equal, positive length, not {shapes}")
+        if faults:
+            raise InvalidTable("this MDP is not valid", faults)
         order = np.lexsort((a, s))
-        first = np.flatnonzero(np.diff(s[order], prepend=-1) | np.diff(a[order], prepend=-1))
+        first = np.flatnonzero((np.diff(s[order], prepend=s.min() - 1) != 0) | (np.diff(a[order], prepend=0) != 0))
         base = np.repeat(rewards[order][first], np.diff(first, append=order.size))  # so that equal rewards stay exact
-        mean = rewards[order][first] + np.add.reduceat(p[order] * (rewards[order] - base), first)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is named below
+            mean = rewards[order][first] + np.add.reduceat(p[order] * (rewards[order] - base), first)
+            mean = np.where(np.isfinite(mean), mean, np.add.reduceat(p[order] * rewards[order], first))
         pairs = (s[order][first], a[order][first], mean)
         return cls._from_entries((s, a, y, p), pairs, (n_states, noise, r_max, reward_range))
 
@@ -141,32 +147,43 @@ class TabularMDP:
         cls,
         entries: tuple[Any, ...],
         rewards: tuple[Any, ...],
-        options: tuple[int, Noise | None, float, tuple[float, float] | None],
+        options: tuple[int | None, Noise | None, float, tuple[float, float] | None],
     ) -> Self:
         """Sort (s, a, s', p) into rows, adding up repeated successors and dropping those of probability 0."""
-        s, a, y = (_whole(name, c) for name, c in zip(("state", "action", "next state"), entries[:3], strict=True))
-        p = np.asarray(entries[3], dtype=np.float64)
-        pair_s, pair_a, r = _whole("state", rewards[0]), _whole("action", rewards[1]), np.array(rewards[2], dtype=float)
+        faults: list[str] = []
+        s, a, y = (
+            whole_numbers(name, c, faults)
+            for name, c in zip(("states", "actions", "next states"), entries[:3], strict=True)
+        )
+        pair_s, pair_a = whole_numbers("states", rewards[0], faults), whole_numbers("actions", rewards[1], faults)
+        p, r = real_numbers("probabilities", entries[3], faults), real_numbers("rewards", rewards[2], faults)
         n_states, noise, r_max, reward_range = options
+        if pair_s.size == 0:
+            faults += [f"state {s}: has no action" for s in range(n_states or 0)]
+        if n_states is not None and not is_whole(n_states, 1):
+            faults.append(f"n_states {n_states} must be a positive whole number")
+        if reward_range is None and not (np.isfinite(r_max) and r_max > 0):
+            faults.append(f"r_max {r_max} must be positive and finite")
+        if faults:
+            raise InvalidTable("this MDP is not valid", sorted(set(faults)))
+        n_states = 1 + int(max(pair_s.max(), y.max(initial=0))) if n_states is None else int(n_states)
         low, scale = 0.0, 1.0
         if reward_range is not None:
             low, scale, r_max = float(reward_range[0]), float(reward_range[1] - reward_range[0]), 1.0
             if not (np.isfinite(low) and np.isfinite(scale) and scale > 0):
-                raise InvalidTable(
-                    "this MDP is not valid", [f"reward_range {reward_range} must be (low, high), low < high"]
-                )
+                faults.append(f"reward_range {reward_range} must be (low, high) with low < high")
+                low, scale, r_max = 0.0, 1.0, np.inf
             r = (r - low) / scale
         r[(r < 0) & (r > -1e-12 * r_max)] = 0.0  # rounding of a mean or of the map to [0, 1]
         r[(r > r_max) & (r < (1 + 1e-12) * r_max)] = r_max
         order = np.lexsort((pair_a, pair_s))
         pair_s, pair_a, r = pair_s[order], pair_a[order], r[order]
-        faults = [f"state {i}: the states are 0 to {n_states - 1}" for i in np.unique(pair_s) if not 0 <= i < n_states]
+        faults += [f"state {i}: the states are 0 to {n_states - 1}" for i in np.unique(pair_s) if not 0 <= i < n_states]
         faults += [f"state {i}: has no action" for i in np.setdiff1d(np.arange(n_states), pair_s)]
         faults += [f"state {pair_s[k]}: action {pair_a[k]} is negative" for k in np.flatnonzero(pair_a < 0)]
-        span = np.int64(max(int(pair_a.max()), 0) + 1)
-        row = np.searchsorted(pair_s * span + pair_a, s * span + a)
-        if not np.any(pair_a < 0):
-            faults += _row_faults(pair_s, pair_a, n_states, r_max, row, y, p, r)
+        span, least = int(pair_a.max() - pair_a.min()) + 1, int(pair_a.min())
+        row = np.searchsorted(pair_s * span + pair_a - least, s * span + a - least)
+        faults += _row_faults(pair_s, pair_a, n_states, r_max, row, y, p, r)
         if faults:
             raise InvalidTable("this MDP is not valid", faults, _hint(faults))
         key, inverse = np.unique(row * n_states + y, return_inverse=True)  # repeated successors are added up
@@ -200,7 +217,7 @@ class TabularMDP:
         pair = np.repeat(np.arange(space.n_pairs), np.diff(self.next_ptr))
         p[space.pair_state[pair], space.pair_action[pair], self.next_state] = self.p
         r[space.pair_state, space.pair_action] = self.r
-        return p, r, space.available
+        return p, r, space.available.copy()
 
     def draw(self, rng: np.random.Generator, pair: int) -> tuple[float, int]:
         """One reward and one next state of a pair: a uniform for the state first, then the noise."""
@@ -239,15 +256,6 @@ class TabularMDP:
         return f"TabularMDP(n_states={self.n_states}, n_pairs={self.space.n_pairs}, nnz={self.p.size})"
 
 
-def _whole(name: str, values: ArrayLike) -> Ints:
-    """An int64 array, or an error when a value is not a whole number."""
-    array = np.asarray(values)
-    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool(np.all(array == np.floor(array))))
-    if not whole:
-        raise InvalidTable("this MDP is not valid", [f"every {name} must be a whole number"])
-    return array.astype(np.int64)
-
-
 def _hint(faults: list[str]) -> str:
     """What to do about rewards out of range, when that is among the faults."""
     return _RANGE_HINT if any("outside [0" in fault for fault in faults) else ""
@@ -266,7 +274,8 @@ def _row_faults(
         faults.append(f"{at(row[i])}: leads to state {y[i]}, which does not exist")
     for i in np.flatnonzero(~((p >= 0) & np.isfinite(p))):
         faults.append(f"{at(row[i])}: probability {p[i]:g} of state {y[i]}")
-    sums = np.bincount(row, weights=p, minlength=pair_s.size)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        sums = np.bincount(row, weights=p, minlength=pair_s.size)
     for k in np.flatnonzero(~(np.abs(sums - 1) <= ROW_TOLERANCE)):
         faults.append(f"{at(k)}: probabilities sum to {sums[k]:.12g}, not 1")
     for k in np.flatnonzero(~((r >= 0) & (r <= r_max))):
@@ -286,6 +295,9 @@ def _faults(mdp: TabularMDP) -> list[str]:
     row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
     pair_s, pair_a = space.pair_state, space.pair_action
     faults = _row_faults(pair_s, pair_a, space.n_states, space.r_max, row, mdp.next_state, mdp.p, mdp.r)
+    for i in np.flatnonzero(mdp.p == 0):
+        pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
+        faults.append(f"{pair}: probability 0 of state {mdp.next_state[i]}, which must not be stored")
     for i in np.flatnonzero((np.diff(row) == 0) & (np.diff(mdp.next_state) <= 0)):
         pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
         faults.append(f"{pair}: successors {mdp.next_state[i]}, {mdp.next_state[i + 1]} do not increase")

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefooted._arrays import FrozenArrays, digest, freeze, real_numbers, whole_numbers
 from surefooted.errors import InvalidTable
 from surefooted.space import Floats, Ints, Space
 
@@ -13,7 +14,7 @@ WEIGHT_TOLERANCE = 1e-9  # how far from 1 the probabilities of a state's actions
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class Policy(FrozenArrays):
     """What to play where: a pair for each state, or weights over the pairs of each state.
 
     A deterministic policy holds `pair` [S], a randomised one `weights` [K]; with H decision rules, [H, S] or [H, K].
@@ -30,18 +31,16 @@ class Policy:
         if (self.pair is None) == (self.weights is None):
             faults.append("give either a pair for each state or weights over the pairs")
         elif self.pair is not None:
-            object.__setattr__(self, "pair", np.array(self.pair, dtype=np.int64))
-            faults += _pair_faults(self.space, self.pair)
-        else:
-            object.__setattr__(self, "weights", np.array(self.weights, dtype=np.float64))
-            faults += _weight_faults(self.space, self.weights)
+            object.__setattr__(self, "pair", whole_numbers("pair", self.pair, faults))
+            faults += [] if faults else _pair_faults(self.space, self.pair)
+        elif self.weights is not None:
+            object.__setattr__(self, "weights", real_numbers("weights", self.weights, faults) + 0.0)  # no -0.0
+            faults += [] if faults else _weight_faults(self.space, self.weights)
         if faults:
             raise InvalidTable("this policy is not valid", faults)
         if self.weights is not None:
             self._normalise(self.weights)
-        for array in (self.pair, self.weights):
-            if array is not None:
-                array.flags.writeable = False
+        freeze(*(array for array in (self.pair, self.weights) if array is not None))
 
     def _normalise(self, weights: Floats) -> None:
         """Divide each state's weights by their sum; when each state has but one action left, keep that pair."""
@@ -56,7 +55,10 @@ class Policy:
     @classmethod
     def deterministic(cls, space: Space, actions: ArrayLike) -> Self:
         """The policy that plays actions[s], or actions[h, s] at stage h."""
-        array = np.asarray(actions)
+        try:
+            array = np.asarray(actions)
+        except ValueError:
+            array = np.zeros(0)  # ragged
         if array.ndim not in (1, 2) or array.shape[-1] != space.n_states or array.dtype.kind not in "iu":
             wanted = f"whole numbers [{space.n_states}] or [H, {space.n_states}]"
             raise InvalidTable("this policy is not valid", [f"actions are {array.dtype} {array.shape}, not {wanted}"])
@@ -74,7 +76,10 @@ class Policy:
     @classmethod
     def randomised(cls, space: Space, probabilities: ArrayLike) -> Self:
         """The policy that plays a in s with probabilities[s, a], or [h, s, a] at stage h."""
-        array = np.asarray(probabilities, dtype=np.float64)
+        ragged: list[str] = []
+        array = real_numbers("probabilities", probabilities, ragged)
+        if ragged:
+            raise InvalidTable("this policy is not valid", ragged)
         shape = (space.n_states, space.n_actions)
         if array.ndim not in (2, 3) or array.shape[-2:] != shape:
             fault = f"probabilities have shape {array.shape}, not {shape} or (H, {shape[0]}, {shape[1]})"
@@ -102,6 +107,15 @@ class Policy:
 
     def mixed_with(self, other: "Policy", share: float) -> Self:
         """The policy that follows `other` with probability `share` at each step, and this one otherwise."""
+        faults = []
+        if other.space != self.space:
+            faults.append(f"one is on {self.space}, the other on {other.space}")
+        if None not in (self.horizon, other.horizon) and self.horizon != other.horizon:
+            faults.append(f"one has {self.horizon} decision rules, the other {other.horizon}")
+        if not 0 <= share <= 1:
+            faults.append(f"the share {share} is not a probability")
+        if faults:
+            raise InvalidTable("these policies do not mix", faults)
         return type(self)(self.space, weights=(1 - share) * self.dense_weights + share * other.dense_weights)
 
     @property
@@ -176,7 +190,7 @@ class Policy:
         """Hash of the contents."""
         array = self.pair if self.pair is not None else self.weights
         assert array is not None
-        return hash((self.space, array.tobytes()))
+        return digest(hash(self.space), array.shape, array)
 
     def __repr__(self) -> str:
         """Kind and sizes."""

@@ -4,17 +4,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from surefooted._arrays import Bools as Bools
+from surefooted._arrays import Floats as Floats
+from surefooted._arrays import FrozenArrays, digest, freeze, is_whole
+from surefooted._arrays import Ints as Ints
 from surefooted.errors import InvalidTable
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class Space(FrozenArrays):
     """What an agent knows beforehand: the states, their actions, and the largest reward.
 
     Pair k is (pair_state[k], pair_action[k]); those of state s are pair_ptr[s] .. pair_ptr[s + 1] - 1, by
@@ -34,11 +34,12 @@ class Space:
         action = _whole_numbers("pair_action", self.pair_action, faults)
         if not (np.isfinite(self.r_max) and self.r_max > 0):
             faults.append(f"r_max is {self.r_max}: it must be positive and finite")
-        if not faults and ptr.size < 2:
+        well_formed = not any(fault.startswith("pair_") for fault in faults)
+        if well_formed and ptr.size < 2:
             faults.append("the space has no state")
-        if not faults and (ptr[0] != 0 or ptr[-1] != action.size or np.any(np.diff(ptr) < 0)):
+        elif well_formed and (ptr[0] != 0 or ptr[-1] != action.size or np.any(np.diff(ptr) < 0)):
             faults.append(f"pair_ptr must rise from 0 to the number of pairs, {action.size}")
-        if not faults:
+        elif well_formed:
             faults += [f"state {s}: has no action" for s in np.flatnonzero(np.diff(ptr) == 0)]
             state = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
             faults += [f"state {state[k]}: action {action[k]} is negative" for k in np.flatnonzero(action < 0)]
@@ -46,12 +47,11 @@ class Space:
             faults += [f"state {state[k]}: actions {action[k]}, {action[k + 1]} do not increase" for k in unsorted]
         if faults:
             raise InvalidTable("this space is not valid", faults)
-        for array in (ptr, action):
-            array.flags.writeable = False
+        freeze(ptr, action)
         object.__setattr__(self, "pair_ptr", ptr)
         object.__setattr__(self, "pair_action", action)
         object.__setattr__(self, "r_max", float(self.r_max))
-        object.__setattr__(self, "_hash", hash((ptr.tobytes(), action.tobytes(), self.r_max)))
+        object.__setattr__(self, "_hash", digest(ptr, action, self.r_max))
 
     @classmethod
     def full(cls, n_states: int, n_actions: int, r_max: float = 1.0) -> "Space":
@@ -61,7 +61,10 @@ class Space:
     @classmethod
     def from_available(cls, available: ArrayLike, r_max: float = 1.0) -> "Space":
         """The space of the pairs marked in `available` [S, A]."""
-        mask = np.asarray(available)
+        try:
+            mask = np.asarray(available)
+        except ValueError:
+            mask = np.zeros(0)  # ragged
         if mask.ndim != 2 or mask.dtype != np.bool_:
             fault = f"`available` must be a boolean array [S, A], not {mask.dtype} with shape {mask.shape}"
             raise InvalidTable("this space is not valid", [fault])
@@ -86,13 +89,16 @@ class Space:
     @cached_property
     def pair_state(self) -> Ints:
         """The state of each pair, [K]."""
-        return np.repeat(np.arange(self.n_states), np.diff(self.pair_ptr))
+        state = np.repeat(np.arange(self.n_states), np.diff(self.pair_ptr))
+        freeze(state)
+        return state
 
     @cached_property
     def available(self) -> Bools:
         """Which action exists where, [S, A]."""
         mask = np.zeros((self.n_states, self.n_actions), dtype=bool)
         mask[self.pair_state, self.pair_action] = True
+        freeze(mask)
         return mask
 
     def actions(self, s: int) -> Ints:
@@ -110,7 +116,7 @@ class Space:
 
     def check_state(self, s: int) -> int:
         """`s`, if it is a state of this space."""
-        if not (0 <= s < self.n_states and s == int(s)):
+        if not (is_whole(s) and 0 <= s < self.n_states):
             raise InvalidTable("no such state", [f"state {s}: the states are 0 to {self.n_states - 1}"])
         return int(s)
 
@@ -132,7 +138,7 @@ class Space:
 
 
 def _whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
-    """A fresh int64 copy of a one-dimensional array, or a fault."""
+    """A fresh int64 copy of a one-dimensional array of whole numbers, or a fault."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         faults.append(f"{name} must be a one-dimensional array of whole numbers, not {array.dtype} {array.shape}")

@@ -1,6 +1,7 @@
 """What every agent can do, and what it says when it acts."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Role = Literal["baseline", "optimistic"]
@@ -8,12 +9,21 @@ Role = Literal["baseline", "optimistic"]
 
 @dataclass(frozen=True)
 class Decision:
-    """An action, and why: `budget` is the proved margin that the agent may spend, if it keeps one."""
+    """What an agent plays, and why.
 
-    action: int
+    A decision is made at the beginning of an episode and holds for all of it; `act` adds the `action` of the step.
+    `budget` is the margin over (1 - α) of the baseline that was proved at that moment, if the agent keeps one, `terms`
+    what it is made of, and `length` the number of steps that the episode may last.
+    """
+
     role: Role
     reason: str
+    action: int = -1
+    t: int = 0
+    policy: int = 0
+    length: int | None = None
     budget: float | None = None
+    terms: Mapping[str, float] = field(default_factory=dict)
 
 
 class Agent(Protocol):

@@ -23,7 +23,7 @@ class FixedPolicy:
     def act(self, s: int) -> Decision:
         """The policy's action; the same one however often it is asked."""
         pair = self.policy.pair_at(self.policy.space.check_state(s), self._u, self.h)
-        return Decision(int(self.policy.space.pair_action[pair]), self.role, "Plays a fixed policy.")
+        return Decision(self.role, "Plays a fixed policy.", int(self.policy.space.pair_action[pair]))
 
     def observe(self, s: int, a: int, r: float, s_next: int) -> None:
         """One step on."""

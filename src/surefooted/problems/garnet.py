@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from surefooted._arrays import as_whole, is_whole
 from surefooted.mdp import TabularMDP
 from surefooted.noise import Noise
 from surefooted.policy import Policy
@@ -24,11 +25,16 @@ def garnet(
     every policy visits every state. Mean rewards are uniform on [0, 1], drawn as Bernoulli rewards unless told
     otherwise; the baseline is myopic: it takes the largest mean reward.
     """
+    n_states, n_actions, n_successors = as_whole(n_states), as_whole(n_actions), as_whole(n_successors)
     require(
         "garnet",
         {
-            f"n_states {n_states} and n_actions {n_actions} must be positive": min(n_states, n_actions) >= 1,
-            f"n_successors {n_successors} must be between 1 and n_states {n_states}": 1 <= n_successors <= n_states,
+            f"n_states {n_states} must be a positive whole number": is_whole(n_states, 1),
+            f"n_actions {n_actions} must be a positive whole number": is_whole(n_actions, 1),
+            f"n_successors {n_successors} must be between 1 and n_states {n_states}": (
+                is_whole(n_successors, 1) and n_successors <= n_states
+            ),
+            f"seed {seed} must be a whole number that is not negative": is_whole(seed, 0),
             f"return_share {return_share} must be above 0 and at most 1": 0 < return_share <= 1,
         },
     )

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from surefooted._arrays import as_whole, is_whole
 from surefooted.mdp import TabularMDP
 from surefooted.noise import Noise
 from surefooted.policy import Policy
@@ -45,17 +46,20 @@ def inventory(
     s') (`"realised"`), or by a given (low, high). "mean" is the default because the noise of the paper's experiments,
     `(1 + 0.1 η) r(s, a)`, multiplies the mean; that noise is the default, and is not bounded.
     """
-    require("inventory", {f"capacity {capacity} must be a positive whole number": capacity == int(capacity) >= 1})
-    order_up_to = min(4, capacity) if order_up_to is None else order_up_to
-    order_below = order_up_to if order_below is None else order_below
-    law = np.full(capacity + 1, 1 / (capacity + 1)) if demand is None else np.asarray(demand, dtype=np.float64)
+    capacity, start = as_whole(capacity), as_whole(start)
+    stock = capacity if is_whole(capacity, 1) else 6  # to check the rest by, if this is refused
+    order_up_to = min(4, stock) if order_up_to is None else as_whole(order_up_to)
+    order_below = order_up_to if order_below is None else as_whole(order_below)
+    law = np.full(stock + 1, 1 / (stock + 1)) if demand is None else np.asarray(demand, dtype=np.float64)
     ordering, holding, revenue = (_as_function(cost) for cost in (unit_cost, holding_cost, price))
     require(
         "inventory",
         {
-            f"start {start} must be a stock between 0 and the capacity {capacity}": 0 <= start <= capacity,
+            f"capacity {capacity} must be a positive whole number": is_whole(capacity, 1),
+            f"start {start} must be a stock between 0 and the capacity {capacity}": is_whole(start, 0)
+            and start <= stock,
             f"order_up_to {order_up_to} must be between order_below {order_below} and the capacity {capacity}": (
-                0 <= order_below <= order_up_to <= capacity
+                is_whole(order_below, 0) and is_whole(order_up_to, order_below) and order_up_to <= stock
             ),
             f"demand must be probabilities that sum to 1, not {law.tolist()}": (
                 law.ndim == 1 and law.size > 0 and bool(np.all(law >= 0)) and abs(law.sum() - 1) <= 1e-9
@@ -70,11 +74,11 @@ def inventory(
     available = np.add.outer(np.arange(n), np.arange(n)) <= capacity
     realised = []
     for s, a in np.argwhere(available):
-        stock = int(s + a)
-        fixed = -(fixed_cost + ordering(int(a)) if a > 0 else 0.0) - holding(stock)
+        level = int(s + a)
+        fixed = -(fixed_cost + ordering(int(a)) if a > 0 else 0.0) - holding(level)
         for units, probability in enumerate(law):
-            sold = min(units, stock)
-            p[s, a, stock - sold] += probability
+            sold = min(units, level)
+            p[s, a, level - sold] += probability
             r[s, a] += probability * (fixed + revenue(sold))
             if probability > 0:
                 realised.append(fixed + revenue(sold))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefooted._arrays import as_whole, is_whole
 from surefooted.mdp import TabularMDP
 from surefooted.noise import Noise
 from surefooted.policy import Policy
@@ -42,16 +43,18 @@ def maintenance(
     The reward is 1 - cost / (the largest cost that a step can have). The baseline replaces every component at or above
     `threshold`, but with probability `random_share` takes any of the actions, each as likely.
     """
+    components, failed_level, threshold = as_whole(components), as_whole(failed_level), as_whole(threshold)
     costs = (preventive_cost, corrective_cost, setup_cost, penalty)
     require(
         "maintenance problem",
         {
-            f"components {components} must be a positive whole number": components == int(components) >= 1,
-            f"failed_level {failed_level} must be a positive whole number": failed_level == int(failed_level) >= 1,
+            f"components {components} must be a positive whole number": is_whole(components, 1),
+            f"failed_level {failed_level} must be a positive whole number": is_whole(failed_level, 1),
             f"rate {rate} must be positive and finite": 0 < rate < math.inf,
             f"load_sharing {load_sharing} must be at least 1 and finite": 1 <= load_sharing < math.inf,
             f"costs {costs} must be finite, not negative, and not all 0": 0 < sum(costs) < math.inf and min(costs) >= 0,
-            f"threshold {threshold} must be a level, 0 to {failed_level}": 0 <= threshold <= failed_level,
+            f"threshold {threshold} must be a level, 0 to {failed_level}": is_whole(threshold, 0)
+            and threshold <= failed_level,
             f"random_share {random_share} must be a probability": 0 <= random_share <= 1,
         },
     )

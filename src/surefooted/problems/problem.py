@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from surefooted import _files
+from surefooted._arrays import as_whole, is_whole
 from surefooted.errors import InvalidTable
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
@@ -43,9 +44,11 @@ class Problem:
         space = self.mdp.space
         if self.baseline.space != space:
             faults.append(f"the baseline is on {self.baseline.space}, the table on {space}")
-        if not (0 <= self.start < space.n_states):
+        object.__setattr__(self, "start", as_whole(self.start))
+        object.__setattr__(self, "horizon", as_whole(self.horizon))
+        if not (is_whole(self.start, 0) and self.start < space.n_states):
             faults.append(f"the start {self.start} is not one of the states 0 to {space.n_states - 1}")
-        if self.horizon is not None and (self.horizon != int(self.horizon) or self.horizon < 1):
+        if self.horizon is not None and not is_whole(self.horizon, 1):
             faults.append(f"the horizon {self.horizon} is not a positive whole number")
         if self.baseline.horizon not in (None, self.horizon):
             faults.append(f"the baseline has {self.baseline.horizon} decision rules, the horizon is {self.horizon}")

@@ -5,6 +5,7 @@ Strehl & Littman (2008), with the probabilities common in the average-reward lit
 
 import numpy as np
 
+from surefooted._arrays import as_whole, is_whole
 from surefooted.mdp import TabularMDP
 from surefooted.noise import Noise
 from surefooted.policy import Policy
@@ -15,7 +16,8 @@ LEFT, RIGHT = 0, 1
 
 def riverswim(n_states: int = 6, noise: Noise | None = None) -> Problem:
     """The river; the baseline lets itself be carried to the left bank."""
-    require("river", {f"n_states {n_states} must be a whole number of at least 3": n_states == int(n_states) >= 3})
+    n_states = as_whole(n_states)
+    require("river", {f"n_states {n_states} must be a whole number of at least 3": is_whole(n_states, 3)})
     p, r = np.zeros((n_states, 2, n_states)), np.zeros((n_states, 2))
     last = n_states - 1
     for s in range(n_states):

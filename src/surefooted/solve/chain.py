@@ -122,14 +122,20 @@ def solve_class(block: Chain, accuracy: float) -> Class:
                 f"the gain of a recurrent class of {n} states is not within {accuracy:g} after {SWEEPS} sweeps, and "
                 f"the class is too large to eliminate (more than {FALLBACK} states); ask for a larger accuracy"
             )
-    cost = np.column_stack([block.r, np.ones(n)])  # reward and time
-    total, visits = np.empty((n, 2)), np.empty(n)
-    _kernels.eliminate(block.dense(), cost, total, visits)
-    gain = total[0, 0] / total[0, 1]
-    d = visits / visits.sum()
-    bias = total[:, 0] - gain * total[:, 1]
-    bias[0] = 0.0
-    return Class(float(gain), bias - d @ bias, d, 0.0)
+    nothing, visits = np.empty((n, 0)), np.empty(n)
+    _kernels.eliminate(block.dense(), nothing, nothing, visits)
+    d = _finite(visits / visits.sum())
+    home = int(np.argmax(d))  # the state seen most often: no other is far from it for long
+    above = block.r - block.r[home]  # relative to it, equal rewards cost exactly nothing
+    excess = float(d @ above)
+    order = np.r_[home, np.delete(np.arange(n), home)]
+    moved = block.block(order)
+    total = np.empty((n, 1))
+    _kernels.eliminate(moved.dense(), (above - excess)[order][:, None], total, visits)
+    bias = np.empty(n)
+    bias[order] = _finite(total)[:, 0]
+    bias[home] = 0.0
+    return Class(float(block.r[home]) + excess, bias - d @ bias, d, 0.0)
 
 
 def _iterate(block: Chain, accuracy: float, most: int) -> Class | None:
@@ -165,7 +171,14 @@ def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float
     p[1:, 1:] = block.dense()
     total, visits = np.empty((n + 1, m)), np.empty(n + 1)
     _kernels.eliminate(p, np.vstack([np.zeros(m), cost]), total, visits)
-    return total[1:]
+    return _finite(total[1:])
+
+
+def _finite(total: Floats) -> Floats:
+    """`total`, unless it holds times or values that no double can."""
+    if not np.isfinite(total).all():
+        raise NotConverged("some states are left so rarely that the time it takes is beyond the range of doubles")
+    return total
 
 
 def _gather(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:

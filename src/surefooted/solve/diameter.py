@@ -10,10 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from surefooted import _kernels
+from surefooted.errors import NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.solve.chain import induced_chain, solve_transient
 from surefooted.space import Bools, Floats, Ints
+
+IMPROVEMENTS = 10_000  # policy iterations before it is called off
 
 Progress = Callable[[int, int], None]
 
@@ -63,20 +66,22 @@ def _largest_time(mdp: TabularMDP, sign: int, progress: Progress | None) -> floa
 def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -> tuple[Floats, Ints]:
     """The fastest or slowest expected times to a target that can be reached for sure, and the pairs that give them."""
     space = mdp.space
-    q, value = np.empty(space.n_pairs), np.empty(mdp.n_states)
-    better = np.empty(mdp.n_states, dtype=np.int64)
-    cost = np.full(space.n_pairs, -float(sign))
+    nothing, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
+    value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
+    cost, no_gain = np.full(space.n_pairs, -float(sign)), np.zeros(mdp.n_states)
+    table = (space.pair_state, mdp.next_ptr, mdp.next_state, mdp.p, cost, no_gain)
     if pair is None or not np.isfinite(hitting_times(mdp, Policy(space, pair=pair), target)).all():
         pair = _approaching_pairs(mdp, target) if sign > 0 else space.pair_ptr[:-1].copy()
-    while True:
+    for _ in range(IMPROVEMENTS):
         times = hitting_times(mdp, Policy(space, pair=pair), target)
-        _kernels.backup_pairs(mdp.next_ptr, mdp.next_state, mdp.p, cost, -sign * times, q)
-        _kernels.best_pairs(space.pair_ptr, q, value, better)
-        improved = value > q[pair] + 1e-12 * max(1.0, times.max())
+        _kernels.advantages(*table, -sign * times, nothing, advantage, noise)
+        _kernels.best_pairs(space.pair_ptr, advantage, value, better)
+        improved = value > advantage[pair] + 1e-14 * (noise[better] + noise[pair])
         improved[target] = False
         if not improved.any():
             return times, pair
         pair = np.where(improved, better, pair)
+    raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
 
 
 def _approaching_pairs(mdp: TabularMDP, target: int) -> Ints:

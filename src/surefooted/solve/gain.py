@@ -4,7 +4,7 @@ Puterman (1994): evaluation, Sec. 8.2 and 9.1; policy iteration for any finite M
 from one application of the Bellman operator, Theorem 8.5.5.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,10 +13,20 @@ from surefooted import _kernels
 from surefooted.errors import NoSingleGain, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
-from surefooted.solve.chain import DAMPING, Chain, Structure, induced_chain, solve_class, solve_transient, structure
+from surefooted.solve.chain import (
+    DAMPING,
+    DIRECT,
+    Chain,
+    Structure,
+    induced_chain,
+    solve_class,
+    solve_transient,
+    structure,
+)
 from surefooted.space import Floats, Ints
 
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
+EPS = 1e-14  # the relative rounding of a sum of a few terms
 SWEEPS = 300  # of value iteration, before policy iteration
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
 
@@ -79,7 +89,9 @@ def stationary_distribution(mdp: TabularMDP, policy: Policy, start: int | None =
             reached[parts.transient] = solve_transient(chain, parts.transient, exits, 1e-14)[:, 0]
         weight = 1.0 if start is None else reached[mdp.space.check_state(start)]
         if weight > 0:
-            shares[states] = weight * solve_class(chain.block(states), 1e-12).stationary
+            shares[states] = (
+                weight * solve_class(replace(chain.block(states), r=np.zeros(states.size)), 1e-12).stationary
+            )
     return shares
 
 
@@ -95,9 +107,9 @@ def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> 
         if len(parts.classes) == 1:
             gains[todo] = gains[parts.classes[0][0]]
         else:
-            gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy * 1e-3)[:, 0]
+            gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy)[:, 0]
         cost = chain.r[todo] - gains[todo] + chain.times(bias)[todo]
-        bias[todo] = solve_transient(chain, todo, cost[:, None], accuracy * 1e-3)[:, 0]
+        bias[todo] = solve_transient(chain, todo, cost[:, None], accuracy)[:, 0]
     return GainAndBias(gains, bias, worst, parts.classes, r_max)
 
 
@@ -143,30 +155,27 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     """
     space, tolerance = mdp.space, accuracy * mdp.r_max
     rows = (mdp.next_ptr, mdp.next_state, mdp.p)
-    zero, q, value = np.zeros(space.n_pairs), np.empty(space.n_pairs), np.empty(mdp.n_states)
-    pair, better = np.empty(mdp.n_states, dtype=np.int64), np.empty(mdp.n_states, dtype=np.int64)
-    _kernels.value_iteration(space.pair_ptr, *rows, mdp.r, DAMPING, tolerance, SWEEPS, np.zeros(mdp.n_states), pair)
+    up, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
+    value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
+    pair = np.empty(mdp.n_states, dtype=np.int64)
+    sweeps = SWEEPS * (1 + mdp.n_states // 20) if mdp.n_states <= DIRECT else SWEEPS
+    _kernels.value_iteration(space.pair_ptr, *rows, mdp.r, DAMPING, tolerance, sweeps, np.zeros(mdp.n_states), pair)
     for _ in range(IMPROVEMENTS):
         policy = Policy(space, pair=pair)
         solved = gain_and_bias(mdp, policy, accuracy / 10)
-        rounding = 1e-12 * max(mdp.r_max, float(np.abs(solved.bias).max()))
         constant = np.ptp(solved.gains) <= max(ROUNDING * mdp.r_max, 2 * solved.accuracy)
-
-        _kernels.backup_pairs(*rows, mdp.r, solved.bias, q)
-        bounds = np.maximum.reduceat(q, space.pair_ptr[:-1]) - solved.bias
+        _kernels.advantages(space.pair_state, *rows, mdp.r, solved.gains, solved.bias, up, advantage, noise)
+        bounds = solved.gains + np.maximum.reduceat(advantage, space.pair_ptr[:-1])
         if constant and np.ptp(bounds) <= tolerance:
             return OptimalGain(solved, policy, float(bounds.min()), float(bounds.max()))
-        if not constant:  # first the actions of the largest gain, then among them those of the largest bias
-            onward = np.empty(space.n_pairs)
-            _kernels.backup_pairs(*rows, zero, solved.gains, onward)
-            _kernels.best_pairs(space.pair_ptr, onward, value, better)
-            improved = value > solved.gains + ROUNDING * mdp.r_max
-            if improved.any():
-                pair = np.where(improved, better, pair)
-                continue
-            q[onward < value[space.pair_state] - ROUNDING * mdp.r_max] = -np.inf
-        _kernels.best_pairs(space.pair_ptr, q, value, better)
-        improved = value > q[pair] + rounding
+        # first the actions of a larger gain, then among those of equal gain the ones of a larger bias
+        rounding = EPS * np.ptp(solved.gains) + solved.accuracy
+        _kernels.best_pairs(space.pair_ptr, up, value, better)
+        improved = value > np.maximum(up[pair], 0.0) + rounding
+        if not improved.any():
+            advantage[up < up[pair][space.pair_state] - rounding] = -np.inf
+            _kernels.best_pairs(space.pair_ptr, advantage, value, better)
+            improved = value > advantage[pair] + EPS * (noise[better] + noise[pair]) + solved.accuracy
         if not improved.any():  # as good as rounding allows: the bounds say how good
             known = bounds if constant else solved.gains
             return OptimalGain(solved, policy, float(known.min()), float(known.max()))

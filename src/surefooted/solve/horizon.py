@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted import _kernels
+from surefooted._arrays import is_whole
 from surefooted.errors import InvalidTable
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
@@ -97,6 +98,6 @@ def _distribution(mdp: TabularMDP, start: int | ArrayLike) -> Floats:
 
 def _positive(name: str, value: int, least: int = 1) -> int:
     """`value` as an int, if it is a whole number of at least `least`."""
-    if value != int(value) or value < least:
+    if not is_whole(value, least):
         raise InvalidTable("not a length", [f"{name} must be a whole number of at least {least}, not {value}"])
     return int(value)

@@ -1,0 +1,270 @@
+"""Each kernel, compiled and as plain Python, against an answer that was found in another way."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+import oracles
+from surefooted import _kernels
+
+SEEDS = range(12)
+
+
+def both(kernel):
+    return pytest.mark.parametrize("kernel", [kernel, kernel.py_func], ids=["compiled", "plain"])
+
+
+def csr(p):
+    """A dense matrix [K, S] as (next_ptr, next_state, p); every other row lists each successor twice."""
+    ptr, state, mass = [0], [], []
+    for k, row in enumerate(p):
+        successors = np.flatnonzero(row)
+        times = 1 + k % 2
+        state += list(np.repeat(successors, times))
+        mass += list(np.repeat(row[successors] / times, times))
+        ptr.append(len(state))
+    return np.array(ptr), np.array(state, dtype=np.int64), np.array(mass)
+
+
+def random_chain(seed, n=6, eps=None):
+    """An irreducible chain with rewards; with `eps`, two halves that are left with probability eps."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(n, 0.7), size=n)
+    if eps is not None:
+        near = np.equal.outer(np.arange(n) < n // 2, np.arange(n) < n // 2)
+        inside, outside = p * near, p * ~near
+        p = (1 - eps) * inside / inside.sum(axis=1, keepdims=True) + eps * outside / outside.sum(axis=1, keepdims=True)
+    return p, rng.random(n)
+
+
+@both(_kernels.strong_components)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_strong_components_are_those_of_scipy_in_reverse_topological_order(kernel, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 15))
+    edges = rng.random((n, n)) < rng.uniform(0, 2.5) / n
+    ptr, state, _ = csr(edges.astype(float))
+    component = np.empty(n, dtype=np.int64)
+    found = kernel(ptr, state, component)
+    n_scipy, labels = connected_components(csr_array(edges), directed=True, connection="strong")
+    assert found == n_scipy
+    assert sorted(set(component)) == list(range(found))
+    assert len(set(zip(component, labels, strict=True))) == found
+    for s, y in np.argwhere(edges):
+        assert component[y] <= component[s]
+
+
+def test_strong_components_of_a_path_of_a_hundred_thousand_states_do_not_overflow_a_stack():
+    n = 100_000
+    component = np.empty(n, dtype=np.int64)
+    ptr, onwards = np.arange(n + 1), np.minimum(np.arange(n) + 1, n - 1)
+    assert _kernels.strong_components(ptr, onwards, component) == n
+    assert component[0] == n - 1 and component[-1] == 0
+    assert _kernels.strong_components(ptr, (np.arange(n) + 1) % n, component) == 1
+
+
+def eliminated(kernel, p, cost):
+    total, visits = np.empty(cost.shape), np.empty(len(p))
+    kernel(p.copy(), cost.copy(), total, visits)
+    return total, visits
+
+
+@both(_kernels.eliminate)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_eliminate_solves_the_linear_system_and_finds_the_eigenvector(kernel, seed):
+    p, _ = random_chain(seed)
+    cost = np.random.default_rng(seed).normal(size=(6, 3))
+    total, visits = eliminated(kernel, p, cost)
+    onward = np.linalg.solve(np.eye(5) - p[1:, 1:], cost[1:])
+    assert total[1:] == pytest.approx(onward, rel=1e-9, abs=1e-11)
+    assert total[0] == pytest.approx(cost[0] + p[0, 1:] @ onward, rel=1e-9, abs=1e-11)
+    values, vectors = np.linalg.eig(p.T)
+    d = np.real(vectors[:, np.argmin(abs(values - 1))])
+    assert visits / visits.sum() == pytest.approx(d / d.sum(), rel=1e-9)
+
+
+@both(_kernels.eliminate)
+@pytest.mark.parametrize("eps", [1e-3, 1e-12, 1e-100])
+@pytest.mark.parametrize("seed", range(3))
+def test_eliminate_is_right_in_every_entry_however_slowly_the_chain_mixes(kernel, eps, seed):
+    p, r = random_chain(seed, eps=eps)
+    cost = np.column_stack([r, np.ones(6)])
+    total, visits = eliminated(kernel, p, cost)
+    q, c = oracles.exact(p), np.array([[Fraction(x) for x in row] for row in cost])
+    onward = oracles.solve(oracles.eye(5, q) - q[1:, 1:], c[1:])
+    assert total[1:] == pytest.approx(onward.astype(float), rel=1e-13, abs=0)
+    assert total[0] == pytest.approx((c[0] + q[0, 1:] @ onward).astype(float), rel=1e-13, abs=0)
+    d = oracles.stationary(q)
+    assert visits == pytest.approx((d / d[0]).astype(float), rel=1e-13, abs=0)
+
+
+def test_eliminate_two_states_by_hand():
+    total, visits = eliminated(_kernels.eliminate, np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([[1.0], [3.0]]))
+    assert total.tolist() == [[7.0], [12.0]]  # 4 steps of 3 from state 1; half of the cycles go there
+    assert visits.tolist() == [1.0, 2.0]
+
+
+@both(_kernels.relative_values)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_relative_values_bound_the_gain_after_any_number_of_sweeps_and_end_in_the_bias(kernel, seed):
+    p, r = random_chain(seed)
+    gains, bias = oracles.exact_gain_and_bias(p, r)
+    v = np.random.default_rng(seed).normal(size=6)
+    for most in (1, 2, 5):
+        lower, upper, sweeps = kernel(*csr(p), r, 0.9, 1e-12, most, v)
+        assert sweeps == most
+        assert lower - 1e-12 <= gains[0] <= upper + 1e-12
+        assert abs(v[0]) <= 1e-15
+    lower, upper, sweeps = kernel(*csr(p), r, 0.9, 1e-12, 100_000, v)
+    assert sweeps < 100_000 and upper - lower <= 1e-12
+    assert lower - 1e-14 <= gains[0] <= upper + 1e-14
+    assert v == pytest.approx(bias - bias[0], abs=1e-9)
+
+
+@both(_kernels.relative_values)
+def test_relative_values_settle_on_a_periodic_chain(kernel):
+    v = np.zeros(3)
+    lower, upper, _ = kernel(*csr(np.roll(np.eye(3), 1, axis=1)), np.array([0.0, 0.5, 1.0]), 0.9, 1e-12, 10_000, v)
+    assert lower == pytest.approx(0.5, abs=1e-12) and upper == pytest.approx(0.5, abs=1e-12)
+    assert v == pytest.approx([0.0, 0.5, 0.5], abs=1e-10)  # h(0) + 1/2 = 0 + h(1), h(1) + 1/2 = 1/2 + h(2)
+
+
+@both(_kernels.relative_values)
+def test_relative_values_make_no_sweep_when_none_is_allowed(kernel):
+    assert kernel(*csr(np.eye(1)), np.ones(1), 0.9, 1e-9, 0, np.zeros(1)) == (-np.inf, np.inf, 0)
+
+
+@both(_kernels.stationary)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stationary_is_the_left_eigenvector(kernel, seed):
+    p, _ = random_chain(seed)
+    d = np.random.default_rng(seed).dirichlet(np.ones(6))
+    assert kernel(*csr(p), 0.9, 1e-13, 100_000, d) > 0
+    assert d == pytest.approx(oracles.stationary(p), abs=1e-11)
+    assert d.sum() == pytest.approx(1, abs=1e-15)
+
+
+@both(_kernels.stationary)
+def test_stationary_settles_on_a_periodic_chain_and_says_when_it_did_not(kernel):
+    p, d = np.roll(np.eye(4), 1, axis=1), np.eye(4)[0].copy()
+    assert kernel(*csr(p), 0.9, 1e-12, 3, d) == -1
+    assert kernel(*csr(p), 0.9, 1e-12, 10_000, d) > 0
+    assert d == pytest.approx(np.full(4, 0.25), abs=1e-11)
+
+
+@both(_kernels.absorb)
+@pytest.mark.parametrize("accuracy", [1e-3, 1e-10])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_absorb_solves_leaking_rows_to_the_accuracy_asked_for(kernel, accuracy, seed):
+    p, _ = random_chain(seed)
+    leaking, cost = p[1:, 1:] * 0.9, np.random.default_rng(seed).normal(size=(5, 2))
+    total = np.random.default_rng(seed).normal(size=(5, 2))
+    assert kernel(*csr(leaking), cost, accuracy, 10_000, total) > 0
+    assert total == pytest.approx(np.linalg.solve(np.eye(5) - leaking, cost), rel=0, abs=accuracy)
+    assert kernel(*csr(leaking), cost, 0.0, 1, np.zeros((5, 2))) == -1
+
+
+@both(_kernels.absorb)
+@pytest.mark.parametrize("leak", [1e-2, 1e-5, 1e-13])
+def test_absorb_does_not_take_a_small_step_for_a_small_error(kernel, leak):
+    """One state that earns `leak` a step until it leaves: 1 in all, but the first sweep moves by `leak` only."""
+    total = np.zeros((1, 1))
+    swept = kernel(*csr(np.array([[1 - leak]])), np.array([[leak]]), 1e-3, 2_000, total)
+    assert (swept > 0) == (leak == 1e-2)
+    assert swept < 0 or abs(total[0, 0] - 1) <= 1e-3
+
+
+@both(_kernels.backup_pairs)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_backup_pairs_is_r_plus_p_v(kernel, seed):
+    rng = np.random.default_rng(seed)
+    p, r, v, q = rng.dirichlet(np.full(5, 0.3), size=8), rng.random(8), rng.normal(size=5), np.empty(8)
+    kernel(*csr(p), r, v, q)
+    assert q == pytest.approx(r + p @ v, rel=1e-14, abs=1e-14)
+
+
+@both(_kernels.advantages)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_advantages_are_what_a_pair_adds_to_gain_and_bias(kernel, seed):
+    rng = np.random.default_rng(seed)
+    p, r, gains, bias = rng.dirichlet(np.full(5, 0.3), size=8), rng.random(8), rng.random(5), rng.normal(size=5)
+    state, (up, more, noise) = np.sort(rng.integers(5, size=8)), np.empty((3, 8))
+    kernel(state, *csr(p), r, gains, bias, up, more, noise)
+    assert up == pytest.approx(p @ gains - gains[state], abs=1e-14)
+    assert more == pytest.approx(r - gains[state] + p @ bias - bias[state], abs=1e-14)
+    assert np.all(noise >= np.abs(more))
+
+
+@both(_kernels.advantages)
+def test_advantages_keep_what_a_rare_transition_adds(kernel):
+    up, more, noise = np.empty((3, 1))
+    rows = np.array([0, 2]), np.array([0, 1]), np.array([1 - 1e-30, 1e-30])
+    kernel(np.array([0]), *rows, np.ones(1), np.array([1.0, 2.0]), np.array([1e20, 0.0]), up, more, noise)
+    assert up[0] == 1e-30
+    assert more[0] == pytest.approx(-1e-10, rel=1e-14)
+
+
+@both(_kernels.best_pairs)
+def test_best_pairs_takes_the_first_of_equals(kernel):
+    ptr, q = np.array([0, 3, 4, 6]), np.array([1.0, 2.0, 2.0, -np.inf, 0.0, 0.0])
+    v, pair = np.empty(3), np.empty(3, dtype=np.int64)
+    kernel(ptr, q, v, pair)
+    assert pair.tolist() == [1, 3, 4]
+    assert v.tolist() == [2.0, -np.inf, 0.0]
+
+
+@both(_kernels.best_pairs)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_best_pairs_is_argmax(kernel, seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 5, size=7)
+    ptr, q = np.concatenate([[0], np.cumsum(sizes)]), rng.integers(0, 3, size=sizes.sum()).astype(float)
+    v, pair = np.empty(7), np.empty(7, dtype=np.int64)
+    kernel(ptr, q, v, pair)
+    assert pair.tolist() == [ptr[s] + np.argmax(q[ptr[s] : ptr[s + 1]]) for s in range(7)]
+    assert v.tolist() == q[pair].tolist()
+
+
+@both(_kernels.value_iteration)
+@pytest.mark.parametrize("kind", ["dense", "weakly communicating", "cycle"])
+@pytest.mark.parametrize("seed", range(8))
+def test_value_iteration_bounds_the_optimal_gain_and_its_greedy_pairs_attain_it(kernel, kind, seed):
+    p, r, _ = oracles.random_mdp(kind, seed, n_states=4, n_actions=2)
+    pair_ptr, rows, pair = np.arange(0, 9, 2), csr(p.reshape(8, 4)), np.empty(4, dtype=np.int64)
+    best = oracles.best_gain_by_enumeration(p, r, np.ones((4, 2), dtype=bool))
+    v = np.zeros(4)
+    for most in (1, 3):
+        lower, upper, sweeps = kernel(pair_ptr, *rows, r.ravel(), 0.9, 1e-11, most, v, pair)
+        assert sweeps <= most
+        assert lower - 1e-12 <= best.min() and best.max() <= upper + 1e-12
+    if np.ptp(best) < 1e-12:
+        lower, upper, sweeps = kernel(pair_ptr, *rows, r.ravel(), 0.9, 1e-11, 10_000, v, pair)
+        assert upper - lower <= 1e-11
+        gains, _ = oracles.exact_gain_and_bias(*oracles.chain_of(p, r, pair - pair_ptr[:-1]))
+        assert gains == pytest.approx(best, abs=1e-10)
+
+
+@both(_kernels.accumulate_rewards)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_accumulated_rewards_are_sums_of_matrix_powers(kernel, seed):
+    p, r = random_chain(seed)
+    start = np.random.default_rng(seed).dirichlet(np.full(6, 0.2))
+    expected = np.cumsum([start @ np.linalg.matrix_power(p, t) @ r for t in range(12)])
+    x, earned, out = start.copy(), np.zeros(2), np.empty(12)
+    kernel(*csr(p), r, earned, x, out[:5])  # a run may be cut anywhere
+    kernel(*csr(p), r, earned, x, out[5:])
+    assert out == pytest.approx(expected, rel=1e-13)
+    assert x == pytest.approx(start @ np.linalg.matrix_power(p, 12), abs=1e-14)
+    assert earned[0] == out[-1]
+
+
+@both(_kernels.accumulate_rewards)
+def test_a_hundred_thousand_tenths_make_ten_thousand(kernel):
+    steps = 100_000
+    out, earned = np.empty(steps), np.zeros(2)
+    kernel(*csr(np.eye(1)), np.array([0.1]), earned, np.ones(1), out)
+    exact = steps * Fraction(0.1)
+    assert abs(Fraction(float(out[-1])) - exact) <= Fraction(float(np.spacing(out[-1])))  # a plain sum is 1e-8 off
