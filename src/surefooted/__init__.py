@@ -16,6 +16,9 @@ from surefooted._registration import register_when_imported
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Baseline": "surefooted.baseline",
+    "CUCRL2": "surefooted.agents.cucrl2",
+    "Counts": "surefooted.counts",
     "InvalidTable": "surefooted.errors",
     "Noise": "surefooted.noise",
     "Policy": "surefooted.policy",
@@ -23,22 +26,34 @@ _HOMES = {
     "Space": "surefooted.space",
     "SurefootedError": "surefooted.errors",
     "TabularMDP": "surefooted.mdp",
+    "UCRL2": "surefooted.agents.ucrl2",
+    "evaluate": "surefooted.oracle",
+    "simulate": "surefooted.simulation",
 }
-_MODULES = ("agents", "gym", "problems", "solve")
+_MODULES = ("agents", "certificate", "confidence", "gym", "planning", "problems", "solve")
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
     from surefooted import agents as agents
+    from surefooted import certificate as certificate
+    from surefooted import confidence as confidence
     from surefooted import gym as gym
+    from surefooted import planning as planning
     from surefooted import problems as problems
     from surefooted import solve as solve
+    from surefooted.agents.cucrl2 import CUCRL2 as CUCRL2
+    from surefooted.agents.ucrl2 import UCRL2 as UCRL2
+    from surefooted.baseline import Baseline as Baseline
+    from surefooted.counts import Counts as Counts
     from surefooted.errors import InvalidTable as InvalidTable
     from surefooted.errors import SurefootedError as SurefootedError
     from surefooted.mdp import TabularMDP as TabularMDP
     from surefooted.noise import Noise as Noise
+    from surefooted.oracle import evaluate as evaluate
     from surefooted.policy import Policy as Policy
     from surefooted.problems import Problem as Problem
+    from surefooted.simulation import simulate as simulate
     from surefooted.space import Space as Space
 
 register_when_imported()

@@ -53,7 +53,7 @@ def parsed(path: str | Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
         AttributeError,
         zlib.error,
         zipfile.BadZipFile,
-        NotImplementedError,
+        RuntimeError,
     ) as error:
         if isinstance(error, UnreadableFile):
             raise

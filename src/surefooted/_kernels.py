@@ -231,7 +231,7 @@ def advantages(
     advantage: Floats,
     noise: Floats,
 ) -> None:
-    """What each pair adds [K]: to the gain, p g - g(s), and to the bias, r - g(s) + p h - h(s); and `noise`, the size of the terms.
+    """What each pair adds [K]: to the gain, p g - g(s); to the bias, r - g(s) + p h - h(s); `noise` is the terms' size.
 
     Differences are taken before they are weighted, so that what a rare transition adds is not lost in what stays the
     same.

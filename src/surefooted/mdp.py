@@ -43,6 +43,8 @@ class TabularMDP(FrozenArrays):
     def __post_init__(self) -> None:
         """Check every row and every reward, and freeze the arrays."""
         faults: list[str] = []
+        if not isinstance(self.noise, Noise):
+            faults.append(f'noise must be a Noise, as in Noise("bernoulli"), not {self.noise!r}')
         for name in ("next_ptr", "next_state"):
             object.__setattr__(self, name, whole_numbers(name, getattr(self, name), faults))
         for name in ("p", "r"):
@@ -162,20 +164,12 @@ class TabularMDP(FrozenArrays):
             faults += [f"state {s}: has no action" for s in range(n_states or 0)]
         if n_states is not None and not is_whole(n_states, 1):
             faults.append(f"n_states {n_states} must be a positive whole number")
-        if reward_range is None and not (np.isfinite(r_max) and r_max > 0):
+        low, high = (0.0, r_max) if reward_range is None else _range(reward_range, r_max, faults)
+        if not (np.isfinite(r_max) and r_max > 0):
             faults.append(f"r_max {r_max} must be positive and finite")
-        if faults:
+        if pair_s.size == 0 or any("whole number" in fault or "must be numbers" in fault for fault in faults):
             raise InvalidTable("this MDP is not valid", sorted(set(faults)))
         n_states = 1 + int(max(pair_s.max(), y.max(initial=0))) if n_states is None else int(n_states)
-        low, scale = 0.0, 1.0
-        if reward_range is not None:
-            low, scale, r_max = float(reward_range[0]), float(reward_range[1] - reward_range[0]), 1.0
-            if not (np.isfinite(low) and np.isfinite(scale) and scale > 0):
-                faults.append(f"reward_range {reward_range} must be (low, high) with low < high")
-                low, scale, r_max = 0.0, 1.0, np.inf
-            r = (r - low) / scale
-        r[(r < 0) & (r > -1e-12 * r_max)] = 0.0  # rounding of a mean or of the map to [0, 1]
-        r[(r > r_max) & (r < (1 + 1e-12) * r_max)] = r_max
         order = np.lexsort((pair_a, pair_s))
         pair_s, pair_a, r = pair_s[order], pair_a[order], r[order]
         faults += [f"state {i}: the states are 0 to {n_states - 1}" for i in np.unique(pair_s) if not 0 <= i < n_states]
@@ -183,9 +177,14 @@ class TabularMDP(FrozenArrays):
         faults += [f"state {pair_s[k]}: action {pair_a[k]} is negative" for k in np.flatnonzero(pair_a < 0)]
         span, least = int(pair_a.max() - pair_a.min()) + 1, int(pair_a.min())
         row = np.searchsorted(pair_s * span + pair_a - least, s * span + a - least)
-        faults += _row_faults(pair_s, pair_a, n_states, r_max, row, y, p, r)
+        slack = 1e-12 * (high - low)  # rounding of a mean
+        r[(r < low) & (r > low - slack)] = low
+        r[(r > high) & (r < high + slack)] = high
+        faults += _row_faults(pair_s, pair_a, n_states, (low, high), row, y, p, r)
         if faults:
-            raise InvalidTable("this MDP is not valid", faults, _hint(faults))
+            raise InvalidTable("this MDP is not valid", faults, _hint(faults) if reward_range is None else "")
+        scale = 1.0 if reward_range is None else high - low
+        r = r if reward_range is None else np.clip((r - low) / scale, 0.0, 1.0)
         key, inverse = np.unique(row * n_states + y, return_inverse=True)  # repeated successors are added up
         mass: Floats = np.bincount(inverse, weights=p, minlength=key.size).astype(np.float64)
         key, mass = key[mass > 0], mass[mass > 0]
@@ -256,13 +255,23 @@ class TabularMDP(FrozenArrays):
         return f"TabularMDP(n_states={self.n_states}, n_pairs={self.space.n_pairs}, nnz={self.p.size})"
 
 
+def _range(reward_range: tuple[float, float], r_max: float, faults: list[str]) -> tuple[float, float]:
+    """The range that rewards are mapped from, or faults; everything is inside a range that is none."""
+    if r_max != 1.0:
+        faults.append(f"give r_max or reward_range, not both: rewards in {reward_range} are mapped to [0, 1]")
+    if len(reward_range) == 2 and np.all(np.isfinite(reward_range)) and reward_range[0] < reward_range[1]:
+        return float(reward_range[0]), float(reward_range[1])
+    faults.append(f"reward_range {reward_range} must be (low, high) with low < high")
+    return -np.inf, np.inf
+
+
 def _hint(faults: list[str]) -> str:
     """What to do about rewards out of range, when that is among the faults."""
     return _RANGE_HINT if any("outside [0" in fault for fault in faults) else ""
 
 
 def _row_faults(
-    pair_s: Ints, pair_a: Ints, n_states: int, r_max: float, row: Ints, y: Ints, p: Floats, r: Floats
+    pair_s: Ints, pair_a: Ints, n_states: int, limits: tuple[float, float], row: Ints, y: Ints, p: Floats, r: Floats
 ) -> list[str]:
     """Every fault of the rows and rewards, named by state and action; `row`, `y`, `p` [nnz] are the transitions."""
 
@@ -278,8 +287,8 @@ def _row_faults(
         sums = np.bincount(row, weights=p, minlength=pair_s.size)
     for k in np.flatnonzero(~(np.abs(sums - 1) <= ROW_TOLERANCE)):
         faults.append(f"{at(k)}: probabilities sum to {sums[k]:.12g}, not 1")
-    for k in np.flatnonzero(~((r >= 0) & (r <= r_max))):
-        faults.append(f"{at(k)}: mean reward {r[k]:g} outside [0, {r_max:g}]")
+    for k in np.flatnonzero(~((r >= limits[0]) & (r <= limits[1]))):
+        faults.append(f"{at(k)}: mean reward {r[k]:g} outside [{limits[0]:g}, {limits[1]:g}]")
     return faults
 
 
@@ -294,7 +303,8 @@ def _faults(mdp: TabularMDP) -> list[str]:
         return [f"next_ptr must rise from 0 to the number of transitions, {mdp.p.size}"]
     row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
     pair_s, pair_a = space.pair_state, space.pair_action
-    faults = _row_faults(pair_s, pair_a, space.n_states, space.r_max, row, mdp.next_state, mdp.p, mdp.r)
+    limits = (0.0, space.r_max)
+    faults = _row_faults(pair_s, pair_a, space.n_states, limits, row, mdp.next_state, mdp.p, mdp.r)
     for i in np.flatnonzero(mdp.p == 0):
         pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
         faults.append(f"{pair}: probability 0 of state {mdp.next_state[i]}, which must not be stored")

@@ -26,7 +26,7 @@ ALL: dict[str, Callable[..., Problem]] = {
 def make(name: str, **parameters: Any) -> Problem:
     """The problem of that name with those parameters; an unknown name gets the nearest known one suggested."""
     if name not in ALL:
-        near = get_close_matches(name, ALL, n=1)
+        near = get_close_matches(str(name).lower(), ALL, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the problems are {', '.join(ALL)}"
         raise SurefootedError(f"there is no problem {name!r}; {hint}")
     return ALL[name](**parameters)

@@ -75,23 +75,21 @@ def gridworld(
     index = {cell: s for s, cell in enumerate(cells)}
     start, n = marks.index("S"), len(cells)
     target = np.array([[index.get((i + di, j + dj), index[i, j]) for di, dj in MOVES] for i, j in cells])  # [S, 4]
-    p = np.zeros((n, 4, n))
-    endings: dict[str, Ending] = {"G": goal, "X": pit}
-    for s, mark in enumerate(marks):
-        ending = endings.get(mark, "pass")
-        for a in range(4):
-            if ending == "absorb":
-                p[s, a, s] = 1.0
-            elif ending == "restart":
-                p[s, a, start] = 1.0
-            else:
-                p[s, a, target[s, a]] += 1 - slip
-                for side in SIDEWAYS[a]:
-                    p[s, a, target[s, side]] += slip / 2
     reward = {"G": goal_reward, "X": pit_reward}
-    r = np.repeat([[reward.get(mark, step_reward)] for mark in marks], 4, axis=1)
+    endings: dict[str, Ending] = {"G": goal, "X": pit}
+    moves = []  # (s, a, s_next, probability, reward)
+    for s, mark in enumerate(marks):
+        ending, earned = endings.get(mark, "pass"), reward.get(mark, step_reward)
+        for a in range(4):
+            if ending == "pass":
+                moves.append((s, a, target[s, a], 1 - slip, earned))
+                moves += [(s, a, target[s, side], slip / 2, earned) for side in SIDEWAYS[a]]
+            else:
+                moves.append((s, a, s if ending == "absorb" else start, 1.0, earned))
     low, high = min(step_reward, goal_reward, pit_reward), max(step_reward, goal_reward, pit_reward)
-    mdp = TabularMDP.from_arrays(p, r, noise=noise, reward_range=(low, high))
+    columns = [list(column) for column in zip(*moves, strict=True)]
+    state, action, after, mass, rewards = columns
+    mdp = TabularMDP.from_transitions(state, action, after, mass, rewards, noise, n_states=n, reward_range=(low, high))
     if baseline is None and rows == PAPER_MAP.split():
         baseline = PAPER_BASELINE
     probabilities = _shortest_way(target, marks) if baseline is None else _arrows(baseline, rows, index)

@@ -51,11 +51,13 @@ def inventory(
     order_up_to = min(4, stock) if order_up_to is None else as_whole(order_up_to)
     order_below = order_up_to if order_below is None else as_whole(order_below)
     law = np.full(stock + 1, 1 / (stock + 1)) if demand is None else np.asarray(demand, dtype=np.float64)
+    normalise = tuple(normalise) if isinstance(normalise, list) else normalise
     ordering, holding, revenue = (_as_function(cost) for cost in (unit_cost, holding_cost, price))
     require(
         "inventory",
         {
             f"capacity {capacity} must be a positive whole number": is_whole(capacity, 1),
+            f"fixed_cost {fixed_cost} must be finite": bool(np.isfinite(fixed_cost)),
             f"start {start} must be a stock between 0 and the capacity {capacity}": is_whole(start, 0)
             and start <= stock,
             f"order_up_to {order_up_to} must be between order_below {order_below} and the capacity {capacity}": (
@@ -70,26 +72,31 @@ def inventory(
         },
     )
     n = capacity + 1
-    p, r = np.zeros((n, n, n)), np.zeros((n, n))
-    available = np.add.outer(np.arange(n), np.arange(n)) <= capacity
-    realised = []
-    for s, a in np.argwhere(available):
-        level = int(s + a)
-        fixed = -(fixed_cost + ordering(int(a)) if a > 0 else 0.0) - holding(level)
-        for units, probability in enumerate(law):
-            sold = min(units, level)
-            p[s, a, level - sold] += probability
-            r[s, a] += probability * (fixed + revenue(sold))
-            if probability > 0:
-                realised.append(fixed + revenue(sold))
+    state, action = np.nonzero(np.add.outer(np.arange(n), np.arange(n)) <= capacity)
+    sold = [np.minimum(np.arange(law.size), level) for level in range(n)]  # by each demand, from each level
+    earned = [np.array([revenue(int(units)) for units in amounts]) for amounts in sold]
+    spent = np.array(
+        [
+            holding(int(s + a)) + (fixed_cost + ordering(int(a)) if a else 0.0)
+            for s, a in zip(state, action, strict=True)
+        ]
+    )
+    level = state + action
+    pair = np.repeat(np.arange(state.size), law.size)
+    reward = np.concatenate([earned[y] for y in level]) - spent[pair]
+    mass = np.tile(law, state.size)
     if isinstance(normalise, tuple):
         low, high = normalise
     elif normalise == "mean":
-        low, high = float(r[available].min()), float(r[available].max())
+        means = np.array([law @ earned[y] for y in level]) - spent
+        low, high = float(means.min()), float(means.max())
     else:
-        low, high = min(realised), max(realised)
+        low, high = float(reward[mass > 0].min()), float(reward[mass > 0].max())
     noise = Noise("gaussian", 0.1) if noise is None else noise
-    mdp = TabularMDP.from_arrays(p, r, available, noise, reward_range=(low, high))
+    after = np.concatenate([y - sold[y] for y in level])
+    mdp = TabularMDP.from_transitions(state[pair], action[pair], after, mass, reward, noise, reward_range=(low, high))
+    is_paper = (capacity, fixed_cost, unit_cost, holding_cost, price) == (6, 4.0, 2.0, 1.0, 8.0)
+    is_paper = is_paper and demand is None and order_below == order_up_to == 4
     orders = [order_up_to - s if s < order_below else 0 for s in range(n)]
     return Problem(
         name="inventory",
@@ -99,7 +106,7 @@ def inventory(
         state_labels=tuple(str(s) for s in range(n)),
         action_labels=tuple(f"+{a}" if a else "–" for a in range(n)),
         axes=("units in stock",),
-        paper={"optimal gain": 0.603, "baseline gain": 0.565, "baseline span": 0.651},
+        paper={"optimal gain": 0.603, "baseline gain": 0.565, "baseline span": 0.651} if is_paper else {},
     )
 
 

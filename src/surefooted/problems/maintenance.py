@@ -61,7 +61,7 @@ def maintenance(
     levels = failed_level + 1
     states = list(itertools.product(range(levels), repeat=components))
     actions = list(itertools.product((False, True), repeat=components))
-    worst = setup_cost + components * max(preventive_cost, corrective_cost) + penalty
+    worst = setup_cost + max(components * corrective_cost + penalty, components * preventive_cost)
     wear = [_wear(rate * load_sharing**broken, failed_level) for broken in range(components)] + [np.eye(levels)]
     columns: list[list[NDArray[Any]]] = [[], [], [], [], []]
     for s, levels_now in enumerate(states):
@@ -93,19 +93,20 @@ def maintenance(
         action_labels=tuple(_replaces(action) for action in actions),
         positions=np.array(states) if components == 2 else None,
         axes=("level of component 1", "level of component 2") if components == 2 else ("levels of the components",),
-        paper={"optimal gain": 0.89, "baseline gain": 0.82},
+        paper={"optimal gain": 0.89, "baseline gain": 0.82} if len(states) == 121 and random_share == 0.3 else {},
     )
 
 
 def _wear(rate: float, failed_level: int) -> Floats:
     """Where a working component's level goes in one step, [L + 1, L + 1]: a Poisson number up, at most to L."""
-    most = failed_level + 200 + int(10 * rate)  # the tail beyond has no mass that a double could show
+    most = failed_level + 200 + int(10 * min(rate, 1e3))  # the tail beyond has no mass that a double could show
     mass = [math.exp(n * math.log(rate) - rate - math.lgamma(n + 1)) for n in range(most)]
     matrix = np.zeros((failed_level + 1, failed_level + 1))
     matrix[failed_level, failed_level] = 1.0
     for level in range(failed_level):
         matrix[level, level:failed_level] = mass[: failed_level - level]
-        matrix[level, failed_level] = math.fsum(mass[failed_level - level :])
+        tail = math.fsum(mass[failed_level - level :]) if rate < 1e3 else 1 - math.fsum(mass[: failed_level - level])
+        matrix[level, failed_level] = tail
     matrix /= matrix.sum(axis=1, keepdims=True)
     return matrix
 

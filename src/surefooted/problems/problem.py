@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """A table that samples rewards and defines regret, with the policy that is in use today.
 
@@ -53,10 +53,15 @@ class Problem:
         if self.baseline.horizon not in (None, self.horizon):
             faults.append(f"the baseline has {self.baseline.horizon} decision rules, the horizon is {self.horizon}")
         for labels, size in (("state_labels", space.n_states), ("action_labels", space.n_actions)):
+            if isinstance(getattr(self, labels), str):
+                faults.append(f"{labels} must be a list of words, not one word")
+            object.__setattr__(self, labels, tuple(str(label) for label in getattr(self, labels)))
             if not getattr(self, labels):
                 object.__setattr__(self, labels, tuple(str(i) for i in range(size)))
             if len(getattr(self, labels)) != size:
                 faults.append(f"{labels} has {len(getattr(self, labels))} entries for {size}")
+        if self.positions is not None:
+            object.__setattr__(self, "positions", np.array(self.positions))
         if self.positions is not None and np.shape(self.positions) != (space.n_states, 2):
             faults.append(f"positions have shape {np.shape(self.positions)}, not ({space.n_states}, 2)")
         if faults:

@@ -1,0 +1,144 @@
+"""Compiled loops of experience: counting what was observed, and playing an episode on the true table."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefooted._kernels import njit
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@njit
+def count_steps(
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+    first: int,
+    visits: Ints,
+    reward_sum: Floats,
+    reward_square: Floats,
+    row_start: Ints,
+    row_length: Ints,
+    row_room: Ints,
+    pool_state: Ints,
+    pool_count: Ints,
+    used: Ints,
+) -> int:
+    """Count the steps from `first` on; returns how many are counted when all are, or when the pool is full.
+
+    Row k is pool_state[row_start[k] : row_start[k] + row_length[k]]. A row that outgrows its room moves to the end of
+    the pool with twice the room. `used` [1] is the length of the pool in use.
+    """
+    for i in range(first, len(pairs)):
+        k, y = pairs[i], next_states[i]
+        begin, length = row_start[k], row_length[k]
+        j = begin
+        while j < begin + length and pool_state[j] != y:
+            j += 1
+        if j == begin + length:
+            if length == row_room[k]:
+                room = max(2, 2 * length)
+                if used[0] + room > len(pool_state):
+                    return i
+                for m in range(length):
+                    pool_state[used[0] + m] = pool_state[begin + m]
+                    pool_count[used[0] + m] = pool_count[begin + m]
+                row_start[k], row_room[k] = used[0], room
+                j = used[0] + length
+                used[0] += room
+            pool_state[j], pool_count[j] = y, 0
+            row_length[k] += 1
+        pool_count[j] += 1
+        visits[k] += 1
+        reward_sum[k] += rewards[i]
+        reward_square[k] += rewards[i] * rewards[i]
+    return len(pairs)
+
+
+@njit
+def compact_rows(
+    row_start: Ints,
+    row_length: Ints,
+    pool_state: Ints,
+    pool_count: Ints,
+    next_ptr: Ints,
+    next_state: Ints,
+    next_count: Ints,
+) -> None:
+    """The rows one after the other: `next_ptr` [K + 1], `next_state` and `next_count` [nnz]."""
+    out = 0
+    next_ptr[0] = 0
+    for k in range(len(row_start)):
+        for j in range(row_start[k], row_start[k] + row_length[k]):
+            next_state[out], next_count[out] = pool_state[j], pool_count[j]
+            out += 1
+        next_ptr[k + 1] = out
+
+
+@njit
+def draw_from(u: float, weights: Floats, first: int, last: int) -> int:
+    """The index in first .. last - 1 that the uniform u picks by inversion; never one of weight 0."""
+    mass, found = 0.0, -1
+    for j in range(first, last):
+        if weights[j] > 0.0:
+            found = j
+            mass += weights[j]
+            if u < mass:
+                break
+    return found
+
+
+@njit
+def play_episode(
+    world: np.random.Generator,
+    coin: np.random.Generator,
+    pair_ptr: Ints,
+    next_ptr: Ints,
+    next_state: Ints,
+    p: Floats,
+    r: Floats,
+    r_max: float,
+    noise: int,
+    scale: float,
+    deterministic: Ints,
+    weights: Floats,
+    allowed: Ints,
+    u: float,
+    s: int,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+) -> tuple[int, float]:
+    """Play one policy from s until a pair has had its `allowed` [K] visits or the outputs are full; length and next u.
+
+    `world` draws next states and noise as `TabularMDP.draw` does; `coin` draws a uniform after each step of a
+    randomised policy (`deterministic` empty), which picks the action of the next. `allowed` is counted down in place.
+    """
+    for t in range(len(pairs)):
+        if len(deterministic) > 0:
+            k = deterministic[s]
+        else:
+            k = draw_from(u, weights, pair_ptr[s], pair_ptr[s + 1])
+        y = next_state[draw_from(world.random(), p, next_ptr[k], next_ptr[k + 1])]
+        mean = r[k]
+        half = min(mean, r_max - mean)
+        reward = mean
+        if noise == 1:
+            reward = r_max if world.random() * r_max < mean else 0.0
+        elif noise == 2:
+            reward = mean + scale * mean * world.standard_normal()
+        elif noise == 3:
+            reward = mean + min(max(scale * mean * world.standard_normal(), -half), half)
+            reward = min(max(reward, 0.0), r_max)
+        elif noise == 4:
+            reward = mean + min(scale, half) * (2 * world.random() - 1)
+            reward = min(max(reward, 0.0), r_max)
+        pairs[t], rewards[t], next_states[t] = k, reward, y
+        allowed[k] -= 1
+        s = y
+        if len(deterministic) == 0:
+            u = coin.random()
+        if allowed[k] <= 0:
+            return t + 1, u
+    return len(pairs), u

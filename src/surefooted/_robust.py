@@ -1,0 +1,359 @@
+"""Compiled Bellman operators of a set of plausible MDPs: value iteration, policy evaluation, backward induction.
+
+A row is a distribution that is only known up to a set, `Rows` below. Whoever chooses it (the optimist or the pessimist)
+fills the states in the order it likes best. That order is computed once per sweep for all rows; successors never seen
+are not stored, and get their mass from prefix sums over the order: a sweep costs what the stored transitions cost.
+Nothing here draws or prints; outputs come last and are written in place.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefooted._kernels import njit
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Rows(NamedTuple):
+    """The plausible rows of all pairs.
+
+    Row k holds the distributions that give each stored successor j at least `low[j]` and at most `low[j] + room[j]`,
+    and each state not stored at most `unseen[k]`; `slack[k]` is 1 - sum of low. If `width[k]` >= 0 it is an L1 ball
+    instead: `low` is its centre, `room` is not used. The order of the successors within a row is free; kernels
+    rearrange it.
+    """
+
+    next_ptr: Ints  # [K + 1]
+    next_state: Ints  # [nnz]
+    low: Floats  # [nnz]
+    room: Floats  # [nnz]
+    slack: Floats  # [K]
+    unseen: Floats  # [K]
+    width: Floats  # [K]
+
+
+class Work(NamedTuple):
+    """Scratch space of a sweep: the states in the order of v, where each stands in it, and prefix sums along it."""
+
+    order: Ints  # [S]
+    scratch: Ints  # [S]
+    rank: Ints  # [S]
+    prefix: Floats  # [S + 1]
+    change: Floats  # [S]
+
+
+@njit
+def workspace(n: int) -> Work:
+    """Scratch space for n states."""
+    whole = np.empty((2, n), dtype=np.int64)
+    return Work(np.arange(n), whole[0], whole[1], np.empty(n + 1), np.empty(n))
+
+
+@njit
+def rank_states(v: Floats, sign: float, order: Ints, scratch: Ints, rank: Ints, prefix: Floats) -> None:
+    """Sort `order` [S] by decreasing sign * v; `rank` [S] is its inverse, `prefix` [S + 1] sums v along it.
+
+    A merge sort that starts from the order it finds and skips what is sorted: nearly free between sweeps.
+    """
+    n = len(v)
+    width = 1
+    while width < n:
+        for begin in range(0, n - width, 2 * width):
+            middle, end = begin + width, min(begin + 2 * width, n)
+            if sign * v[order[middle - 1]] >= sign * v[order[middle]]:
+                continue
+            for i in range(begin, middle):
+                scratch[i] = order[i]
+            i, j, out = begin, middle, begin
+            while i < middle:
+                if j < end and sign * v[order[j]] > sign * v[scratch[i]]:
+                    order[out] = order[j]
+                    j += 1
+                else:
+                    order[out] = scratch[i]
+                    i += 1
+                out += 1
+        width *= 2
+    prefix[0] = 0.0
+    for i in range(n):
+        rank[order[i]] = i
+        prefix[i + 1] = prefix[i] + v[order[i]]
+
+
+@njit
+def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floats) -> float:
+    """The expectation of v under the plausible row k that puts its mass as early in `order` as it may.
+
+    Boxes: Puterman's knapsack argument, each state filled to its bound. L1 balls: Jaksch et al. (2010), Figure 2. Mass
+    left over by rounding goes to the first state of the order, so that it never makes a bound less safe.
+    """
+    first, last = rows.next_ptr[k], rows.next_ptr[k + 1]
+    for j in range(first + 1, last):  # keep the row sorted by rank; nearly sorted already
+        y = rows.next_state[j]
+        if rank[y] < rank[rows.next_state[j - 1]]:
+            low, room = rows.low[j], rows.room[j]
+            i = j
+            while i > first and rank[y] < rank[rows.next_state[i - 1]]:
+                rows.next_state[i] = rows.next_state[i - 1]
+                rows.low[i], rows.room[i] = rows.low[i - 1], rows.room[i - 1]
+                i -= 1
+            rows.next_state[i], rows.low[i], rows.room[i] = y, low, room
+    value: float = 0.0
+    for j in range(first, last):
+        value += rows.low[j] * v[rows.next_state[j]]
+    rest: float = rows.slack[k]
+    if rows.width[k] >= 0.0:
+        best = order[0]
+        value += rest * v[best]  # a pair never tried: all its mass
+        kept = first if first < last and rows.next_state[first] == best else -1
+        centre = rest + (rows.low[kept] if kept >= 0 else 0.0)
+        rest = min(rows.width[k] / 2, 1.0 - centre)
+        value += rest * v[best]
+        for j in range(last - 1, first - 1, -1):
+            if j == kept or rest <= 0.0:
+                break
+            moved = min(rows.low[j], rest)
+            value -= moved * v[rows.next_state[j]]
+            rest -= moved
+        return value
+    cap, position = rows.unseen[k], 0
+    for j in range(first, last + 1):
+        if rest <= 0.0:
+            return value
+        reached = rank[rows.next_state[j]] if j < last else len(v)
+        if cap > 0.0:
+            run = reached - position
+            if run * cap >= rest:  # the rest of the mass ends among successors never seen
+                whole = min(int(rest / cap), run)
+                value += cap * (prefix[position + whole] - prefix[position])
+                rest -= whole * cap
+                if whole < run and rest > 0.0:
+                    value += rest * v[order[position + whole]]
+                    rest = 0.0
+                break
+            value += cap * (prefix[reached] - prefix[position])
+            rest -= run * cap
+            position = reached + 1
+        if j < last:
+            moved = min(rows.room[j], rest)
+            value += moved * v[rows.next_state[j]]
+            rest -= moved
+    if rest > 0.0:
+        value += rest * v[order[0]]
+    return value
+
+
+@njit
+def optimistic_iteration(
+    pair_ptr: Ints, rows: Rows, r: Floats, damping: float, epsilon: float, most: int, v: Floats, pair: Ints
+) -> tuple[float, float, int]:
+    """Extended value iteration (Fig. `evi`, footnote `foot:lopplus`): bounds on the optimistic gain, sweeps made.
+
+    `v` [S] is where to start and gets v_n; `pair` [S] the greedy pairs. `lower` <= gain <= `upper` at every sweep. The
+    iterated chain stays put with probability 1 - damping, which makes it aperiodic and keeps the gain.
+    """
+    n = len(v)
+    work = workspace(n)
+    lower, upper, sweep = -np.inf, np.inf, 0
+    while sweep < most:
+        rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
+        lower, upper = np.inf, -np.inf
+        for s in range(n):
+            best = -np.inf
+            for k in range(pair_ptr[s], pair_ptr[s + 1]):
+                backup = r[k] + extreme(rows, k, v, work.order, work.rank, work.prefix)
+                if backup > best:
+                    best, pair[s] = backup, k
+            work.change[s] = best - v[s]
+            lower, upper = min(lower, work.change[s]), max(upper, work.change[s])
+        sweep += 1
+        if upper - lower <= epsilon or sweep == most:
+            break
+        shift = v[0] + damping * work.change[0]
+        for s in range(n):
+            v[s] += damping * work.change[s] - shift
+    return lower, upper, sweep
+
+
+@njit
+def step_back(
+    state_ptr: Ints, pairs: Ints, weights: Floats, rows: Rows, r: Floats, sign: float, work: Work, v: Floats
+) -> tuple[float, float]:
+    """The smallest and largest entry of L v - v for one policy (Eq. `robust.bellman`), which `work.change` [S] gets.
+
+    Pessimistic for sign -1 (r the lowest rewards), optimistic for +1 (the highest). State s plays pairs[i] with
+    weights[i] for i in state_ptr[s] .. state_ptr[s + 1] - 1.
+    """
+    rank_states(v, sign, work.order, work.scratch, work.rank, work.prefix)
+    lower, upper = np.inf, -np.inf
+    for s in range(len(v)):
+        change = -v[s]
+        for i in range(state_ptr[s], state_ptr[s + 1]):
+            change += weights[i] * (r[pairs[i]] + extreme(rows, pairs[i], v, work.order, work.rank, work.prefix))
+        work.change[s] = change
+        lower, upper = min(lower, change), max(upper, change)
+    return lower, upper
+
+
+@njit
+def evaluate_policy(
+    state_ptr: Ints,
+    pairs: Ints,
+    weights: Floats,
+    rows: Rows,
+    r: Floats,
+    sign: float,
+    damping: float,
+    epsilon: float,
+    most: int,
+    v: Floats,
+) -> tuple[float, float, int]:
+    """Bounds on the pessimistic or optimistic gain of one policy, and sweeps; as `optimistic_iteration` otherwise."""
+    n = len(v)
+    work = workspace(n)
+    lower, upper, sweep = -np.inf, np.inf, 0
+    while sweep < most:
+        lower, upper = step_back(state_ptr, pairs, weights, rows, r, sign, work, v)
+        sweep += 1
+        if upper - lower <= epsilon or sweep == most:
+            break
+        shift = v[0] + damping * work.change[0]
+        for s in range(n):
+            v[s] += damping * work.change[s] - shift
+    return lower, upper, sweep
+
+
+@njit
+def play_backwards(
+    state_ptr: Ints,
+    pairs: Ints,
+    weights: Floats,
+    rows: Rows,
+    r: Floats,
+    steps: int,
+    tolerance: float,
+    most: int,
+    work: Work,
+    v: Floats,
+) -> None:
+    """`v` [S] becomes a lower bound on what `steps` steps of a policy earn before v is collected.
+
+    L v >= v + c implies L^n v >= v + n c, since L is monotone and moves with constants: once that loses at most
+    `tolerance` over all remaining steps, or after `most` sweeps, they are done at once. With `r` empty nothing is
+    earned, and v cannot fall below its own minimum.
+    """
+    n, earns = len(v), len(r) > 0
+    rewards = r if earns else np.zeros(len(rows.slack))
+    for sweep in range(steps):
+        lower, upper = step_back(state_ptr, pairs, weights, rows, rewards, -1.0, work, v)
+        left = steps - sweep
+        if left > 1 and ((upper - lower) * left <= tolerance or sweep + 1 >= most):
+            least = -np.inf if earns else v[work.order[0]]
+            for s in range(n):
+                v[s] = max(v[s] + left * lower, least)
+            return
+        for s in range(n):
+            v[s] += work.change[s]
+
+
+@njit
+def affordable_steps(
+    state_ptr: Ints,
+    pairs: Ints,
+    weights: Floats,
+    rows: Rows,
+    r: Floats,
+    budget: float,
+    tolerance: float,
+    most: int,
+    terminal: Floats,
+    v: Floats,
+    cost: Floats,
+) -> int:
+    """The largest n <= most such that no stop after 1, .., n steps of a policy can lose more than `budget`.
+
+    `v` [S] is collected at the stop, `r` is relative to what each step must earn. With u_m the pessimistic value of m
+    steps, stopping after m loses at most max over s of terminal(s) - u_m(s). `cost[0]` gets the largest of these
+    losses up to n, `cost[1]` the one that was too large.
+    """
+    n = len(v)
+    work, u = workspace(n), v.copy()
+    cost[0], cost[1] = 0.0, 0.0
+    for step in range(1, most + 1):
+        lower, upper = step_back(state_ptr, pairs, weights, rows, r, -1.0, work, u)
+        loss = -np.inf
+        for s in range(n):
+            u[s] += work.change[s]
+            loss = max(loss, terminal[s] - u[s])
+        if loss > budget:
+            cost[1] = loss
+            return step - 1
+        cost[0] = max(cost[0], loss)
+        if (upper - lower) * (most - step) <= tolerance:
+            if lower >= 0.0:
+                return most
+            extra = min(int((budget - loss) / -lower), most - step)  # each further step loses at most -lower
+            cost[0] = max(cost[0], loss - extra * lower)
+            cost[1] = loss - (extra + 1) * lower
+            return step + extra
+    return most
+
+
+class Book(NamedTuple):
+    """Policies and what was played of them: segment i is `steps[i]` steps of policy `policy[i]`, first to last.
+
+    Policy q plays, in state s, pairs[j] with weights[j] for j in state_ptr[q, s] .. state_ptr[q, s + 1] - 1; policy 0
+    is the baseline.
+    """
+
+    state_ptr: Ints  # [P, S + 1]
+    pairs: Ints
+    weights: Floats
+    policy: Ints  # [n]
+    steps: Ints  # [n]
+
+
+@njit
+def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, work: Work, v: Floats) -> None:
+    """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected, last to first.
+
+    `r` [K] is relative to the baseline's gain per step. With its `bias` [S], r + p bias >= bias for the baseline in the
+    true MDP, so that r + p v >= bias + p (v - bias): in its segments only the rest, v - bias, is at the mercy of p.
+    """
+    nothing = np.zeros(0)
+    for i in range(len(book.policy) - 1, -1, -1):
+        q = book.policy[i]
+        if q == 0:
+            for s in range(len(v)):
+                v[s] -= bias[s]
+            play_backwards(
+                book.state_ptr[0], book.pairs, book.weights, rows, nothing, book.steps[i], tolerance, most, work, v
+            )
+            for s in range(len(v)):
+                v[s] += bias[s]
+        else:
+            play_backwards(
+                book.state_ptr[q], book.pairs, book.weights, rows, r, book.steps[i], tolerance, most, work, v
+            )
+
+
+@njit
+def segment_losses(
+    book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, work: Work, losses: Floats
+) -> None:
+    """`losses` [n]: what each segment lost to the baseline at most, whatever state it began in (its own: nothing)."""
+    v = np.empty(len(bias))
+    for i in range(len(book.policy)):
+        losses[i] = 0.0
+        q = book.policy[i]
+        if q > 0:
+            v[:] = bias
+            play_backwards(
+                book.state_ptr[q], book.pairs, book.weights, rows, r, book.steps[i], tolerance, most, work, v
+            )
+            losses[i] = -np.inf
+            for s in range(len(v)):
+                losses[i] = max(losses[i], bias[s] - v[s])

@@ -1,0 +1,147 @@
+"""CUCRL2 (the paper's Fig. `cucrl`): an average-reward learner that explores only what it can prove to afford."""
+
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+
+from surefooted.agents.agent import Decision, Role
+from surefooted.agents.player import UNLIMITED, Episode, Player
+from surefooted.agents.ucrl2 import UCRL2
+from surefooted.baseline import Baseline
+from surefooted.certificate import Ledger, Offer, Past
+from surefooted.counts import Counts
+from surefooted.errors import InvalidTable
+from surefooted.paper_certificate import PaperCertificate
+from surefooted.planning import Plan
+from surefooted.plausible import Plausible
+from surefooted.space import Ints, Space
+
+CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
+CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
+
+
+class Learner(Protocol):
+    """What CUCRL2 needs of a learner: counts that it fills, a set made of them, and a policy to propose."""
+
+    counts: Counts
+
+    def plausible(self) -> Plausible:
+        """The set of plausible MDPs now."""
+
+    def propose(self, plausible: Plausible, t: int) -> Plan:
+        """The policy to explore with after t steps."""
+
+
+class CUCRL2(Player):
+    """Plays a learner's policy while a certificate proves that it can be afforded, and the baseline otherwise.
+
+    `learner` is UCRL2 unless given; `options` go to UCRL2 (confidence, bounded). Choices, the paper's in brackets:
+
+    - `certificate`: "induction", "segments", "reevaluated" (the experiments), "paper" (the analysis);
+    - `strict`: keep a reserve for the way back to the baseline (False), without which the condition can be violated
+      while the baseline recovers;
+    - `affordable`: explore for as many steps as the budget pays for, at least `minimum`; False: for all T_{k-1} + 1 or
+      not at all (False);
+    - `patience`: after a refusal, how much longer the run must become, in proportion, before the past is reviewed and
+      the proposal made again; 0 for every episode (0).
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        baseline: Baseline,
+        alpha: float,
+        delta: float = 0.05,
+        learner: Learner | None = None,
+        certificate: CertificateName = "induction",
+        strict: bool = True,
+        affordable: bool = True,
+        minimum: int = 1,
+        patience: float = 0.01,
+        seed: int | np.random.Generator = 0,
+        **options: Any,
+    ) -> None:
+        faults = []
+        if not 0 < alpha < 1:
+            faults.append(f"alpha {alpha} must lie strictly between 0 and 1")
+        if baseline.policy.space != space:
+            faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
+        if certificate not in CERTIFICATES:
+            faults.append(f"there is no certificate {certificate!r}; there are {', '.join(CERTIFICATES)}")
+        if not minimum >= 1:
+            faults.append(f"minimum {minimum} must be at least 1")
+        if not 0 <= patience < np.inf:
+            faults.append(f"patience {patience} must be finite and not negative")
+        if faults:
+            raise InvalidTable("no such agent", faults)
+        self.learner = learner or UCRL2(space, delta=delta, **options)
+        super().__init__(space, self.learner.counts, seed)
+        self.baseline, self.alpha = baseline, alpha
+        self.affordable, self.minimum, self.patience = affordable, minimum, patience
+        self.certificate: Ledger | PaperCertificate
+        if certificate in ("paper", "reevaluated"):
+            self.certificate = PaperCertificate(baseline, alpha, certificate == "reevaluated", strict)
+        else:
+            self.certificate = Ledger(baseline, alpha, certificate == "induction", strict)
+        self.policy_id(baseline.policy)  # policy 0
+        self.reviewed = 0
+        self.last_length = 0  # T_{k-1}
+
+    def next_episode(self) -> Episode:
+        """Steps 1 to 8 of Fig. `cucrl`."""
+        assert self.start is not None
+        plausible = self.learner.plausible()  # step 2
+        if self.decisions:
+            self.last_length = self.t - self.decisions[-1].t
+            if isinstance(self.certificate, PaperCertificate):
+                self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
+        plan = self.learner.propose(plausible, self.t)  # step 3
+        past = Past(self.start, [(segment.policy, segment.length) for segment in self.segments], self.policies)
+        most = max(self.t, 1) if self.affordable else self.last_length + 1
+        question = (plausible, plan.policy, past, most, not self.affordable)
+        offer = self.certificate.offer(*question)  # step 4
+        if offer.steps < self.minimum and self.t >= (1 + self.patience) * self.reviewed:
+            self.reviewed = self.t
+            offer = self.certificate.review(*question)
+        doubling = np.maximum(self.counts.visits, 1)  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+
+        if offer.steps >= self.minimum:  # step 5
+            return self._explore(plan, doubling, offer)
+        if not self.affordable:
+            return self._fall_back(doubling, most, offer)
+        wait = max(1, int(self.patience * self.t))
+        return self._fall_back(np.full(self.space.n_pairs, UNLIMITED), wait, offer)
+
+    def _explore(self, plan: Plan, allowed: Ints, offer: Offer) -> Episode:
+        steps = f"{offer.steps} step" + "s" * (offer.steps > 1)
+        reason = f"Explores for at most {steps}, which could cost {offer.cost:.1f}; {offer.budget:.1f} saved up."
+        policy = self.policy_id(plan.policy)
+        role: Role = "optimistic" if policy else "baseline"
+        decision = Decision(role, reason, -1, self.t, policy, offer.steps, offer.budget, dict(offer.terms))
+        return Episode(plan.policy, decision, allowed, offer.steps)
+
+    def _fall_back(self, allowed: Ints, steps: int, offer: Offer) -> Episode:
+        if offer.budget < 0:
+            missing = "the baseline itself is not known well enough yet"
+            if np.isfinite(offer.budget):
+                missing = f"{-offer.budget:.1f} must be saved up before anything can be explored"
+            reason = f"Plays the baseline: {missing}."
+        else:
+            risk = f"{offer.steps + 1} step" + "s" * (offer.steps > 0)
+            reason = (
+                f"Plays the baseline: exploring {risk} could cost {offer.too_much:.1f}, {offer.budget:.1f} saved up."
+            )
+        decision = Decision("baseline", reason, -1, self.t, 0, steps, offer.budget, dict(offer.terms))
+        return Episode(self.baseline.policy, decision, allowed, steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        own = {"certificate": self.certificate.state_dict(), "reviewed": self.reviewed, "last_length": self.last_length}
+        return self._player_state() | own
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        self._restore_player(state)
+        self.certificate.load_state_dict(state["certificate"])
+        self.reviewed, self.last_length = state["reviewed"], state["last_length"]
+        return self

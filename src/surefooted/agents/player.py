@@ -1,0 +1,154 @@
+"""Playing by episodes: what UCRL2 and CUCRL2 share. A subclass says what the next episode is.
+
+An episode is one policy, played until some pair has had its allowed visits or the steps run out. Live use goes through
+`begin`, `act` and `observe`; a simulator plays whole episodes on the true table and hands them over with `absorb`.
+Both leave the same agent behind.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from surefooted.agents.agent import Decision, Role
+from surefooted.counts import Counts
+from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.policy import Policy
+from surefooted.space import Floats, Ints, Space
+
+UNLIMITED = np.int64(1) << 60
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of steps with one policy, an index into the run's policies; `first` is the step it began, from 0."""
+
+    policy: int
+    role: Role
+    first: int
+    length: int
+
+
+@dataclass
+class Episode:
+    """What is being played now: how often each pair may still be visited [K], how many steps are left."""
+
+    policy: Policy
+    decision: Decision
+    allowed: Ints
+    left: int
+
+
+class Player:
+    """Plays episodes, counts what happens, and records segments, distinct policies and decisions."""
+
+    def __init__(self, space: Space, counts: Counts, seed: int | np.random.Generator = 0) -> None:
+        self.space, self.counts = space, counts
+        self.coin = np.random.default_rng(seed)
+        self.u = float(self.coin.random())
+        self.t = 0  # steps played
+        self.start: int | None = None
+        self.episode: Episode | None = None
+        self.segments: list[Segment] = []
+        self.policies: list[Policy] = []
+        self.decisions: list[Decision] = []
+        self._policy_ids: dict[Policy, int] = {}
+
+    def next_episode(self) -> Episode:
+        """The episode that starts now; subclasses are the pseudo-code of this."""
+        raise NotImplementedError
+
+    def begin(self, s: int) -> None:
+        """The run begins in s: plan the first episode."""
+        s = self.space.check_state(s)
+        if self.t > 0:
+            fault = f"{self.t} steps have been played; an average-reward run has one beginning and no resets"
+            raise InvalidTable("the run has begun already", [fault])
+        self.start = s
+        self._plan()
+
+    def act(self, s: int) -> Decision:
+        """What to play in s."""
+        episode = self._current()
+        pair = episode.policy.pair_at(self.space.check_state(s), self.u)
+        return replace(episode.decision, action=int(self.space.pair_action[pair]))
+
+    def observe(self, s: int, a: int, r: float, s_next: int) -> None:
+        """Count one step; plan again if it ended the episode. Nothing changes if the step is impossible."""
+        episode = self._current()
+        pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
+        if pair != episode.policy.pair_at(s, self.u):
+            asked = self.act(s).action
+            fault = (
+                f"state {s}: the agent asked for action {asked}, not {a}; what it proves holds only for what it asks"
+            )
+            raise InvalidTable("another action was played", [fault])
+        self.counts.add_steps(np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+        episode.allowed[pair] -= 1
+        if episode.policy.pair is None:
+            self.u = float(self.coin.random())
+        self._advance(1, bool(episode.allowed[pair] <= 0))
+
+    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, ended: bool) -> None:
+        """Count the steps of an episode that a simulator played with this agent's `episode`, `coin` and `u`."""
+        self.counts.add_steps(pairs, rewards, next_states)
+        self.u = u
+        self._advance(len(pairs), ended)
+
+    def policy_id(self, policy: Policy) -> int:
+        """The index of a policy among the distinct ones of this run, where it is added if it is new."""
+        if policy not in self._policy_ids:
+            self._policy_ids[policy] = len(self.policies)
+            self.policies.append(policy)
+        return self._policy_ids[policy]
+
+    def _current(self) -> Episode:
+        if self.episode is None:
+            raise SurefootedError("the run has not begun: tell the agent where it starts with begin(s)")
+        return self.episode
+
+    def _advance(self, steps: int, ended: bool) -> None:
+        """Record steps just played; at the end of the episode, plan the next."""
+        episode = self._current()
+        role, policy = episode.decision.role, episode.decision.policy
+        last = self.segments[-1] if self.segments else None
+        if last is not None and (last.policy, last.role) == (policy, role):
+            self.segments[-1] = replace(last, length=last.length + steps)
+        else:
+            self.segments.append(Segment(policy, role, self.t, steps))
+        self.t += steps
+        episode.left -= steps
+        if ended or episode.left <= 0:
+            self._plan()
+
+    def _plan(self) -> None:
+        self.episode = self.next_episode()
+        self.decisions.append(self.episode.decision)
+
+    def _player_state(self) -> dict[str, Any]:
+        """The part of `state_dict` that every player has."""
+        episode = self._current()
+        return {
+            "counts": self.counts.state_dict(),
+            "coin": self.coin.bit_generator.state,
+            "u": self.u,
+            "t": self.t,
+            "start": self.start,
+            "segments": list(self.segments),
+            "policies": list(self.policies),
+            "decisions": list(self.decisions),
+            "allowed": episode.allowed.copy(),
+            "left": episode.left,
+        }
+
+    def _restore_player(self, state: dict[str, Any]) -> None:
+        """Continue from `_player_state`."""
+        restored = Counts.from_state_dict(self.space, state["counts"])
+        self.counts.__dict__.update(restored.__dict__)
+        self.coin.bit_generator.state = state["coin"]
+        self.u, self.t, self.start = state["u"], state["t"], state["start"]
+        self.segments, self.decisions = list(state["segments"]), list(state["decisions"])
+        self.policies = list(state["policies"])
+        self._policy_ids = {policy: i for i, policy in enumerate(self.policies)}
+        decision = self.decisions[-1]
+        self.episode = Episode(self.policies[decision.policy], decision, state["allowed"].copy(), state["left"])

@@ -1,0 +1,237 @@
+"""How much may be risked: proved lower bounds on the margin of the conservative condition (Eq. `cumrew_condition`).
+
+The margin after t steps is E[r_1 + .. + r_t | s_1, μ_t] - (1 - α) E[r_1 + .. + r_t | s_1, π_b]. Everything here holds
+on the event that the true MDP is in every set that was used. The proofs are in docs/guarantees.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from surefooted import _robust, planning
+from surefooted.baseline import Baseline
+from surefooted.plausible import Plausible
+from surefooted.policy import Policy
+from surefooted.space import Floats
+
+TOLERANCE = 1e-3  # what a long segment may lose by being extrapolated (times r_max)
+SWEEPS = 200  # backward steps of one segment before the rest of it is extrapolated
+
+
+@dataclass(frozen=True)
+class Past:
+    """What was played: from which start, segments of (policy id, steps), and the policies; policy 0 is the baseline."""
+
+    start: int
+    segments: Sequence[tuple[int, int]]
+    policies: Sequence[Policy]
+
+    @property
+    def t(self) -> int:
+        """All steps."""
+        return sum(steps for _, steps in self.segments)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """How many steps of a policy are proved safe, from a proved budget, and at what cost at most.
+
+    `steps` may be 0; `too_much` is what one more step than that could cost. `terms` adds up to `budget`.
+    """
+
+    steps: int
+    budget: float
+    cost: float
+    too_much: float
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+class Certificate(Protocol):
+    """What CUCRL2 asks before it explores."""
+
+    def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
+        """How many of the next `most` steps may be played with a policy; with `whole`, all of them or none."""
+
+    def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
+        """The same after looking at the past again with today's set."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember what `state_dict` returned."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Bounds on the baseline: L φ >= φ + gain_low pessimistically with bias_low, L φ <= φ + gain_high optimistically.
+
+    When gain and bias are known, both bounds are they, and hold with equality in the true MDP.
+    """
+
+    gain_low: float
+    gain_high: float
+    bias_low: Floats
+    bias_high: Floats
+
+    @classmethod
+    def of(cls, baseline: Baseline, plausible: Plausible, t: int) -> "Reference":
+        """What is known of the baseline, or what a set says of it to r_max / sqrt(t + 1)."""
+        if baseline.gain is not None and baseline.bias is not None:
+            return cls(baseline.gain, baseline.gain, baseline.bias, baseline.bias)
+        epsilon = plausible.space.r_max / np.sqrt(t + 1)
+        low = planning.policy_gain(plausible, baseline.policy, epsilon, "pessimistic")
+        high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")
+        return cls(low.lower, high.upper, low.bias, high.bias)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A margin proved at step t that any continuation may build on.
+
+    If the steps after t earn u(s) from state s beyond `required` each, and end safely, the margin is at least
+    `margin` + min over s of u(s) - terminal(s). `terminal` [S] is what the baseline earns at worst: φ - max φ.
+    """
+
+    t: int
+    margin: float
+    reference: Reference
+    required: float  # (1 - α) gain_high
+    terms: Mapping[str, float]
+
+    @property
+    def terminal(self) -> Floats:
+        """φ - max φ of the baseline's pessimistic bias."""
+        return np.asarray(self.reference.bias_low - self.reference.bias_low.max())
+
+    @property
+    def rate(self) -> float:
+        """What each step of the baseline adds to the margin."""
+        return self.reference.gain_low - self.required
+
+
+class Ledger:
+    """The certificates "segments" and "induction": one entry per stretch of steps with one policy, none paid twice.
+
+    A proof is carried forward over what was played since, at its worst. A review proves everything anew from the first
+    step with the set of the day, and the better proof is kept: any bound that was valid once stays valid. "induction"
+    goes backwards through all segments; "segments" adds up what each lost at most, whatever state it began in.
+    """
+
+    def __init__(self, baseline: Baseline, alpha: float, induction: bool = True, strict: bool = True) -> None:
+        self.baseline, self.alpha, self.induction, self.strict = baseline, alpha, induction, strict
+        self.proof: Proof | None = None
+        self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
+
+    def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
+        """How long a policy may be played, by the proof there is."""
+        proof = self.prove(plausible, past) if self.proof is None else self._carry(self.proof, plausible, past)
+        self.proof = proof
+        return self._afford(proof, plausible, policy, most, whole)
+
+    def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
+        """The same by the better of that proof and a new one."""
+        new, old = self.prove(plausible, past), self.proof
+        if old is None or new.margin > old.margin or (old.rate < 0 <= new.rate):
+            self.proof = new
+        return self.offer(plausible, policy, past, most, whole)
+
+    def prove(self, plausible: Plausible, past: Past) -> Proof:
+        """The margin of all that was played, with one set."""
+        alpha, reference = self.alpha, Reference.of(self.baseline, plausible, past.t)
+        low, high, required = reference.bias_low, reference.bias_high, (1 - alpha) * reference.gain_high
+        opening = past.segments[0][1] if past.segments and past.segments[0][0] == 0 else 0
+        book = self._book(past, past.segments[1:] if opening else past.segments)
+        work, r = _robust.workspace(low.size), plausible.r_lower - reference.gain_low
+        limits = (TOLERANCE * plausible.space.r_max, SWEEPS, work)
+        v = low - low.max()
+        if self.induction:
+            _robust.induct(book, plausible.rows, r, low, *limits, v)
+        else:
+            v -= self._lost(book, plausible, r, low, limits)
+        # the opening is the baseline's own run, which both sides of the condition share
+        w = v - (1 - alpha) * high - alpha * low
+        if opening:
+            nothing = np.zeros(0)
+            _robust.play_backwards(*planning.played(self.baseline.policy), plausible.rows, nothing, opening, *limits, w)
+        earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
+        reserve = alpha * float(low[past.start]) + (1 - alpha) * float(high.min())
+        margin = float(w[past.start]) + reserve + earned
+        kept = reserve - float(low.max()) + (1 - alpha) * float((low - high).min())
+        terms = {"saved up": earned, "kept for the way back": kept, "explored": margin - earned - kept}
+        return Proof(past.t, margin, reference, required, terms)
+
+    def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> Proof:
+        """A proof brought up to now: what was played since is charged at its worst, by today's set."""
+        recent: list[tuple[int, int]] = []
+        missing = past.t - proof.t
+        for policy, steps in reversed(past.segments):
+            if missing <= 0:
+                break
+            recent.insert(0, (policy, min(steps, missing)))
+            missing -= steps
+        if not recent:
+            return proof
+        book = self._book(past, recent)
+        v, low = proof.terminal.copy(), proof.reference.bias_low
+        limits = (TOLERANCE * plausible.space.r_max, SWEEPS, _robust.workspace(v.size))
+        _robust.induct(book, plausible.rows, plausible.r_lower - proof.reference.gain_low, low, *limits, v)
+        change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
+        terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
+        return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
+
+    def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> _robust.Book:
+        """Segments with the policies they need, the baseline first."""
+        ids = sorted({policy for policy, _ in segments} | {0})
+        place = {policy: i for i, policy in enumerate(ids)}
+        lists = [planning.played(self.baseline.policy if i == 0 else past.policies[i]) for i in ids]
+        first = np.cumsum([0] + [pairs.size for _, pairs, _ in lists])
+        return _robust.Book(
+            np.stack([ptr + begin for (ptr, _, _), begin in zip(lists, first[:-1], strict=True)]),
+            np.concatenate([pairs for _, pairs, _ in lists]),
+            np.concatenate([weights for _, _, weights in lists]),
+            np.array([place[policy] for policy, _ in segments], dtype=np.int64),
+            np.array([steps for _, steps in segments], dtype=np.int64),
+        )
+
+    def _lost(self, book: _robust.Book, plausible: Plausible, r: Floats, low: Floats, limits: Any) -> float:
+        """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""
+        losses = np.empty(book.policy.size)
+        tolerance, sweeps, work = limits
+        _robust.segment_losses(book, plausible.rows, r, low, tolerance, sweeps, work, losses)
+        if self.baseline.is_known:  # an estimated bias moves from set to set, and so does what a loss is relative to
+            for i, steps in enumerate(book.steps):
+                length, best = self.losses.get(i, (0, np.inf))
+                losses[i] = min(losses[i], best) if length == steps else losses[i]
+                self.losses[i] = (int(steps), float(losses[i]))
+        return float(losses.sum())
+
+    def _afford(self, proof: Proof, plausible: Plausible, policy: Policy, most: int, whole: bool) -> Offer:
+        """How long the margin of a proof pays for a policy."""
+        if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
+            return Offer(0, -np.inf, 0.0, np.inf, proof.terms)
+        steps, cost = 0, np.zeros(2)
+        if proof.margin >= 0:
+            steps = _robust.affordable_steps(
+                *planning.played(policy),
+                plausible.rows,
+                plausible.r_lower - proof.required,
+                proof.margin,
+                TOLERANCE * plausible.space.r_max,
+                most,
+                proof.terminal,
+                proof.terminal if self.strict else np.zeros_like(proof.terminal),
+                cost,
+            )
+        offered = 0 if whole and steps < most else steps
+        return Offer(offered, proof.margin, float(cost[0]), float(cost[1]), proof.terms)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The proof and the losses."""
+        return {"proof": self.proof, "losses": dict(self.losses)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember them."""
+        self.proof, self.losses = state["proof"], dict(state["losses"])

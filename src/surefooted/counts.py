@@ -1,0 +1,142 @@
+"""What has been observed: visits, rewards and next states of each pair, in memory that grows with what was seen."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefooted import _play
+from surefooted.errors import InvalidTable
+from surefooted.space import Floats, Ints, Space
+
+REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
+
+
+class Counts:
+    """Sufficient statistics of experience over the pairs of a space.
+
+    `visits`, `reward_sum` and `reward_square` are arrays [K]; `rows()` gives the next-state counts as sparse rows.
+    Rewards must lie in [0, r_max], which every bound assumes; with `bounded=False` they may be any finite numbers.
+    """
+
+    def __init__(self, space: Space, bounded: bool = True) -> None:
+        self.space, self.bounded = space, bounded
+        n = space.n_pairs
+        self.visits = np.zeros(n, dtype=np.int64)
+        self.reward_sum, self.reward_square = np.zeros(n), np.zeros(n)
+        self._row_start, self._row_length, self._row_room = (np.zeros(n, dtype=np.int64) for _ in range(3))
+        self._pool_state, self._pool_count = (np.zeros(256, dtype=np.int64) for _ in range(2))
+        self._used = np.zeros(1, dtype=np.int64)
+
+    @property
+    def total(self) -> int:
+        """All steps counted."""
+        return int(self.visits.sum())
+
+    @property
+    def n_transitions(self) -> int:
+        """Distinct (s, a, s') seen."""
+        return int(self._row_length.sum())
+
+    def add(self, s: int, a: int, r: float, s_next: int) -> None:
+        """One step; nothing changes if any part of it is impossible."""
+        pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
+        self.add_steps(np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+
+    def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Many steps in order, by their pair's index; rewards are checked, nothing changes if one is impossible."""
+        if faults := self._reward_faults(pairs, rewards):
+            raise InvalidTable("these steps cannot be counted", faults)
+        done = 0
+        while done < len(pairs):
+            done = _play.count_steps(
+                pairs,
+                rewards,
+                next_states,
+                done,
+                self.visits,
+                self.reward_sum,
+                self.reward_square,
+                self._row_start,
+                self._row_length,
+                self._row_room,
+                self._pool_state,
+                self._pool_count,
+                self._used,
+            )
+            if done < len(pairs):
+                self._pool_state = np.concatenate([self._pool_state, np.zeros_like(self._pool_state)])
+                self._pool_count = np.concatenate([self._pool_count, np.zeros_like(self._pool_count)])
+
+    def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
+        """Logged steps, as columns of one length; all are checked first, and nothing changes if one is impossible."""
+        columns = [np.asarray(column) for column in (states, actions, rewards, next_states)]
+        if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
+            raise InvalidTable("this history cannot be counted", ["its four columns must have one length"])
+        faults, pairs = [], np.zeros(columns[0].size, dtype=np.int64)
+        for i, (s, a, y) in enumerate(zip(columns[0], columns[1], columns[3], strict=True)):
+            try:
+                pairs[i] = self.space.pair(int(s), int(a))
+                self.space.check_state(int(y))
+            except InvalidTable as error:
+                faults += [f"step {i}: {fault}" for fault in error.faults]
+        if faults:
+            raise InvalidTable("this history cannot be counted", faults)
+        self.add_steps(pairs, columns[2].astype(np.float64), columns[3].astype(np.int64))
+
+    def merge(self, other: "Counts") -> None:
+        """Add everything that another agent of the same space has seen."""
+        if other.space != self.space:
+            raise InvalidTable("counts of different spaces", [f"{self.space} and {other.space}"])
+        next_ptr, next_state, count = other.rows()
+        pairs = np.repeat(np.arange(self.space.n_pairs), np.diff(next_ptr))
+        visits, rewards, squares = self.visits.copy(), self.reward_sum.copy(), self.reward_square.copy()
+        self.add_steps(np.repeat(pairs, count), np.zeros(int(count.sum())), np.repeat(next_state, count))
+        self.visits[:] = visits + other.visits
+        self.reward_sum[:] = rewards + other.reward_sum
+        self.reward_square[:] = squares + other.reward_square
+
+    def rows(self) -> tuple[Ints, Ints, Ints]:
+        """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""
+        size = self.n_transitions
+        next_ptr = np.empty(self.space.n_pairs + 1, dtype=np.int64)
+        next_state, count = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        pool = (self._row_start, self._row_length, self._pool_state, self._pool_count)
+        _play.compact_rows(*pool, next_ptr, next_state, count)
+        return next_ptr, next_state, count
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as arrays; `from_state_dict` continues from it exactly."""
+        next_ptr, next_state, count = self.rows()
+        names = ("visits", "reward_sum", "reward_square")
+        return {name: getattr(self, name).copy() for name in names} | {
+            "next_ptr": next_ptr,
+            "next_state": next_state,
+            "next_count": count,
+            "bounded": self.bounded,
+        }
+
+    @classmethod
+    def from_state_dict(cls, space: Space, state: Mapping[str, Any]) -> Self:
+        """The counts that `state_dict` described."""
+        counts = cls(space, bool(state["bounded"]))
+        for name in ("visits", "reward_sum", "reward_square"):
+            getattr(counts, name)[:] = state[name]
+        counts._row_start = np.array(state["next_ptr"][:-1], dtype=np.int64)
+        counts._row_length = np.diff(state["next_ptr"]).astype(np.int64)
+        counts._row_room = counts._row_length.copy()
+        counts._pool_state = np.append(np.array(state["next_state"], dtype=np.int64), np.zeros(256, dtype=np.int64))
+        counts._pool_count = np.append(np.array(state["next_count"], dtype=np.int64), np.zeros(256, dtype=np.int64))
+        counts._used[0] = len(state["next_state"])
+        return counts
+
+    def _reward_faults(self, pairs: Ints, rewards: Floats) -> list[str]:
+        """One sentence for each reward that is not finite, or outside [0, r_max] when rewards are bounded."""
+        bad = ~np.isfinite(rewards)
+        if self.bounded:
+            slack = REWARD_ROUNDING * self.space.r_max
+            bad |= (rewards < -slack) | (rewards > self.space.r_max + slack)
+        places = [(self.space.pair_state[pairs[i]], self.space.pair_action[pairs[i]], i) for i in np.flatnonzero(bad)]
+        limit = f"[0, {self.space.r_max:g}]" if self.bounded else "the finite numbers"
+        return [f"step {i}: state {s}, action {a}: reward {rewards[i]:g} is outside {limit}" for s, a, i in places]

@@ -1,0 +1,98 @@
+"""From a set of plausible MDPs to an optimistic policy, and to bounds on what a policy earns."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from surefooted import _robust
+from surefooted.errors import InvalidTable
+from surefooted.plausible import Plausible
+from surefooted.policy import Policy
+from surefooted.space import Floats, Ints, Space
+
+DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
+SWEEPS = 20_000  # value iterations before the bounds so far are the answer
+
+Side = Literal["pessimistic", "optimistic"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What value iteration found: `lower` <= gain <= `upper` for sure, `gain` in the middle, `bias` v_n [S].
+
+    `converged` is False when the sweeps ran out before upper - lower <= epsilon; the bounds hold all the same.
+    """
+
+    policy: Policy
+    lower: float
+    upper: float
+    bias: Floats
+    sweeps: int
+    converged: bool
+
+    @property
+    def gain(self) -> float:
+        """g_n, the middle of the bounds (Fig. `evi`)."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def span(self) -> float:
+        """sp(v_n)."""
+        return float(np.ptp(self.bias))
+
+
+def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None = None, most: int = SWEEPS) -> Plan:
+    """The largest gain of any policy in any plausible MDP, to `epsilon`, and a policy that has it (Fig. `evi`).
+
+    `start` [S] is where value iteration begins: zeros unless given (a warm start keeps the bounds but not sp(v_n) <=
+    D).
+    """
+    space = plausible.space
+    v = _start(space, epsilon, start)
+    pair = np.zeros(space.n_states, dtype=np.int64)
+    lower, upper, sweeps = _robust.optimistic_iteration(
+        space.pair_ptr, plausible.rows, plausible.r_upper, DAMPING, epsilon, most, v, pair
+    )
+    return Plan(Policy(space, pair=pair), lower, upper, v, sweeps, upper - lower <= epsilon)
+
+
+def policy_gain(
+    plausible: Plausible,
+    policy: Policy,
+    epsilon: float,
+    side: Side = "pessimistic",
+    start: Floats | None = None,
+    most: int = SWEEPS,
+) -> Plan:
+    """The smallest (or largest) gain of a policy in any plausible MDP, to `epsilon` (Eq. `robust.bellman`).
+
+    Pessimistic: L v >= v + lower for the bias v returned, hence E[r_1 + .. + r_t | s] >= t lower + v(s) - E v(s_{t+1})
+    in every plausible MDP, converged or not (Lemma `bound_evi`, with lower in place of g_n - epsilon). Optimistic
+    likewise from above, with upper.
+    """
+    if policy.space != plausible.space:
+        raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
+    v = _start(plausible.space, epsilon, start)
+    sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
+    lower, upper, sweeps = _robust.evaluate_policy(*played(policy), plausible.rows, r, sign, DAMPING, epsilon, most, v)
+    return Plan(policy, lower, upper, v, sweeps, upper - lower <= epsilon)
+
+
+def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
+    """A stationary policy as lists of the pairs that each state plays: state_ptr [S + 1], pairs and weights."""
+    if policy.horizon is not None:
+        raise InvalidTable("not a stationary policy", [f"it has {policy.horizon} decision rules"])
+    if policy.pair is not None:
+        return np.arange(policy.space.n_states + 1), policy.pair, np.ones(policy.space.n_states)
+    assert policy.weights is not None
+    pairs = np.flatnonzero(policy.weights)
+    ptr = np.searchsorted(policy.space.pair_state[pairs], np.arange(policy.space.n_states + 1))
+    return ptr.astype(np.int64), pairs, policy.weights[pairs]
+
+
+def _start(space: Space, epsilon: float, start: Floats | None) -> Floats:
+    """A fresh start vector."""
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise InvalidTable("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
+    return np.zeros(space.n_states) if start is None else np.array(start, dtype=np.float64)
