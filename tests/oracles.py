@@ -273,3 +273,120 @@ def _dirichlet(rng, states, n):
     row = np.zeros(n)
     row[states] = rng.dirichlet(np.ones(states.size))
     return row
+
+
+def row_set(plausible, k):
+    """The plausible rows of pair k: ("box", lower [S], upper [S]) or ("ball", centre [S], width)."""
+    n, row = plausible.space.n_states, slice(plausible.next_ptr[k], plausible.next_ptr[k + 1])
+    low, high = np.zeros(n), np.full(n, plausible.unseen[k])
+    low[plausible.next_state[row]], high[plausible.next_state[row]] = plausible.p_lower[row], plausible.p_upper[row]
+    return ("box", low, high) if plausible.width is None or row.start == row.stop else ("ball", low, plausible.width[k])
+
+
+def extreme_mean(row, v, sign, *, exactly=False):
+    """max (sign +1) or min (-1) of p @ v over a `row_set`, by the duality of linear programming.
+
+    Box: the least of λ + Σ max(lower (v - λ), upper (v - λ)). Ball: the least of λ + μ width + Σ c max(v - λ, -μ) over
+    λ + μ >= max v, where λ = max v - μ is best. Both are convex and piecewise linear: try every corner.
+    """
+    (kind, a, b), v = row, sign * v
+    if exactly:
+        a, v, b = fractions(a), fractions(v), fractions(b) if kind == "box" else Fraction(float(b))
+    if kind == "box":
+        above = v - v[:, None]  # row i: v - λ for λ = v[i]
+        return sign * float((v + np.maximum(a * above, b * above).sum(axis=1)).min())
+    mu = (v.max() - v)[:, None] / 2
+    dual = v.max() + (mu * (b - 1))[:, 0] + (a * np.maximum(v - v.max() + mu, -mu)).sum(axis=1)
+    return sign * float(dual.min())
+
+
+def extreme_mean_by_linear_program(row, v, sign):
+    """The same by scipy's solver; in a ball, e >= |p - centre| may sum to the width."""
+    (kind, a, b), n = row, len(v)
+    if kind == "box":
+        found = scipy.optimize.linprog(-sign * v, A_eq=np.ones((1, n)), b_eq=[1], bounds=np.stack([a, b], axis=1))
+    else:
+        one, zero = np.eye(n), np.zeros(n)
+        found = scipy.optimize.linprog(
+            np.concatenate([-sign * v, zero]),
+            A_ub=np.block([[one, -one], [-one, -one], [zero, zero + 1]]),
+            b_ub=np.concatenate([a, -a, [b]]),
+            A_eq=np.concatenate([zero + 1, zero])[None],
+            b_eq=[1],
+        )
+    assert found.status == 0, found.message
+    return -sign * found.fun
+
+
+def row_vertices(row):
+    """Every corner of a `row_set`, [n, S]: as many faces as there are dimensions meet there.
+
+    A row is at most `width` from the centre if and only if no set of states has more than width / 2 too much.
+    """
+    kind, a, b = row
+    n = len(a)
+    if kind == "box":
+        faces, limits = np.concatenate([np.eye(n), -np.eye(n)]), np.concatenate([b, -a])
+    else:
+        subsets = np.array([x for x in itertools.product([0.0, 1.0], repeat=n) if 0 < sum(x) < n]).reshape(-1, n)
+        faces, limits = np.concatenate([subsets, -np.eye(n)]), np.concatenate([subsets @ a + b / 2, np.zeros(n)])
+    corners = set()
+    for chosen in map(list, itertools.combinations(range(len(faces)), n - 1)):
+        equations = np.concatenate([np.ones((1, n)), faces[chosen]])
+        if abs(np.linalg.det(equations)) > 1e-9:
+            p = np.linalg.solve(equations, np.concatenate([[1.0], limits[chosen]]))
+            if np.all(faces @ p <= limits + 1e-12):
+                corners.add(tuple(np.round(p, 13)))
+    return np.array(sorted(corners))
+
+
+def robust_backup(plausible, weights, v, sign, r=None):
+    """L v of one policy, weights [K], when each row is chosen for it (sign +1) or against it (-1)."""
+    space = plausible.space
+    r = (plausible.r_upper if sign > 0 else plausible.r_lower) if r is None else r
+    backup = np.zeros(space.n_states)
+    for k in np.flatnonzero(weights):
+        backup[space.pair_state[k]] += weights[k] * (r[k] + extreme_mean(row_set(plausible, k), v, sign))
+    return backup
+
+
+def random_set(form, kind, seed, n_states=None, n_actions=None):
+    """A table p, r, available as of `random_mdp`, and the arrays of a set of "box"es or "ball"s that it lies in.
+
+    Of each pair, any of its successors may be stored, in any order; some pairs were never tried, some are known.
+    """
+    p, r, available = random_mdp(kind, seed, n_states, n_actions)
+    rng = np.random.default_rng([ord(form[1]), seed])
+    ptr, states, low, high, unseen, width = [0], [], [], [], [], []
+    for s, a in np.argwhere(available):
+        row, n = p[s, a], len(p)
+        fate = rng.choice(["known", "new", "tried", "tried", "tried"])
+        if fate == "known":
+            some = rng.permutation(np.flatnonzero(row))
+            centre, spread, cap, radius = row, np.zeros((2, n)), 0.0, 0.0
+        elif fate == "new":
+            some, centre, spread, cap, radius = np.zeros(0, dtype=int), row, np.zeros((2, n)), 1.0, rng.uniform(0, 9)
+        else:
+            some = rng.permutation(n)[: rng.integers(form == "ball", n + 1)]
+            spread = rng.uniform(0, rng.choice([1e-9, 0.3, 1.0]), size=(2, n))
+            cap = max(rng.choice([0.0, 1e-9, 0.1, 1.0]), np.delete(row, some).max(initial=0.0))
+            centre = row if form == "box" else _dirichlet(rng, some, n)
+            radius = np.abs(row - centre).sum() * rng.choice([1.0, 1.3]) + rng.choice([0.0, 0.5, 2.0])
+        states += some.tolist()
+        low += (centre * (1 - spread[0]) if form == "box" else centre)[some].tolist()
+        high += np.minimum(centre + spread[1] if form == "box" else 1.0, 1.0 + 0 * centre)[some].tolist()
+        unseen.append(cap if form == "box" else 1.0)
+        width.append(radius)
+        ptr.append(len(states))
+    spread = rng.uniform(0, 0.3, size=(2, available.sum()))
+    fields = {
+        "r_lower": np.maximum(r[available] - spread[0], 0.0),
+        "r_upper": np.minimum(r[available] + spread[1], 1.0),
+        "next_ptr": np.array(ptr),
+        "next_state": np.array(states, dtype=np.int64),
+        "p_lower": np.array(low, dtype=float),
+        "p_upper": np.array(high, dtype=float),
+        "unseen": np.array(unseen),
+        "width": np.array(width) if form == "ball" else None,
+    }
+    return p, r, available, fields

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from surefooted.errors import InvalidTable
+from surefooted.errors import InvalidTable, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.problems import garnet, riverswim
@@ -98,6 +98,30 @@ def test_rare_events_do_not_hide_a_detour(eps, detour_first):
     assert worst_case_diameter(mdp) == pytest.approx(slowest.max(), rel=1e-9)
 
 
+def test_a_bad_first_guess_does_not_hide_a_short_way():
+    """Two steps lead from any state to any other, but some policies need 1e16 of them: too many to count by ones."""
+    e = 1e-8
+    rows = {(0, 0): {0: 1 - e, 2: e}, (0, 1): {1: 1}, (1, 0): {0: e, 2: 1 - e}, (1, 1): {0: 1 - e, 2: e}}
+    mdp = without_rewards(rows | {(2, 0): {2: 1}, (2, 1): {0: 1 - e, 1: e}})
+    assert diameter(mdp) == pytest.approx(2.00000002, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", [*range(8), 44, 50, 85, 250, 303])  # the last five once gave inf, or never ended
+@pytest.mark.parametrize("eps", [1e-4, 1e-8, 1e-10, 1e-12])
+def test_diameters_of_tables_full_of_rare_events(eps, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 5))
+    p = np.zeros((n, 2, n))
+    for s, a in np.ndindex(n, 2):
+        usual, rare = rng.integers(n, size=2)
+        p[s, a, usual] += 1 - eps
+        p[s, a, rare] += eps
+    fastest, slowest = oracles.extreme_times(p, np.ones((n, 2), dtype=bool), exactly=True)
+    mdp = TabularMDP.from_arrays(p, np.zeros((n, 2)))
+    assert diameter(mdp) == pytest.approx(fastest.max(), rel=1e-9)
+    assert worst_case_diameter(mdp) == pytest.approx(slowest.max(), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -130,6 +154,13 @@ def test_a_risky_shortcut_is_not_taken_when_it_may_end_in_a_trap():
 def test_hitting_times_are_infinite_only_where_the_target_may_be_missed():
     mdp = without_rewards({(0, 0): {1: 1}, (1, 0): {1: 1}, (2, 0): {0: 0.5, 3: 0.5}, (3, 0): {3: 1}, (4, 0): {0: 1}})
     assert hitting_times(mdp, Policy.always(mdp.space, 0), 1).tolist() == [1, 0, np.inf, np.inf, 2]
+
+
+def test_a_time_that_no_double_holds_is_an_error_with_a_name():
+    e = 1e-200
+    mdp = without_rewards({(0, 0): {0: 1 - e, 1: e}, (1, 0): {0: 1 - e, 2: e}, (2, 0): {0: 1}})
+    with pytest.raises(NotConverged, match="beyond the range of doubles"):  # 1e400 steps
+        hitting_times(mdp, Policy.always(mdp.space, 0), 2)
 
 
 def test_one_state_is_nowhere_far_from_itself():

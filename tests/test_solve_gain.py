@@ -291,12 +291,13 @@ def two_clusters(eps, seed, rewards="any"):
         "any": rng.random((4, 2)),
         "equal": np.full((4, 2), 0.3),
         "nearly equal": 0.3 + 1e-6 * rng.integers(-1, 2, (4, 2)),
+        "far apart": np.where(np.arange(4) < 2, 0.9, 0.1)[:, None] + 1e-6 * rng.random((4, 2)),
     }
     return p, r[rewards], np.ones((4, 2), dtype=bool)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("rewards", ["any", "equal", "nearly equal"])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("rewards", ["any", "equal", "nearly equal", "far apart"])
 @pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-12])
 def test_optimal_gain_of_clusters_that_are_hardly_ever_left(eps, rewards, seed, monkeypatch):
     monkeypatch.setattr(gain, "IMPROVEMENTS", 500)
@@ -319,7 +320,7 @@ def test_optimal_gain_waits_for_an_exit_however_rare(eps, worse):
     assert found.policy.actions.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("n", [6, 12, 20, 30, 50, 200, 400])
+@pytest.mark.parametrize("n", [6, 12, 20, 30, 50, 200, 400, 800])
 def test_optimal_gain_of_long_rivers(n):
     found = optimal_gain(riverswim(n).mdp)
     assert found.gain == pytest.approx(riverswim_gain(n), abs=1e-9)
@@ -404,9 +405,9 @@ def test_transient_gains_are_as_accurate_as_asked_for_however_slowly_they_leak(l
         (3, 0): (0.5, {3: 1}),
     }
     mdp = TabularMDP.from_pairs(rows)
-    assert gain_and_bias(mdp, Policy.always(mdp.space, 0), accuracy).gains == pytest.approx(
-        [0.75, 0.75, 1, 0.5], abs=accuracy
-    )
+    found = gain_and_bias(mdp, Policy.always(mdp.space, 0), accuracy)
+    assert found.gains == pytest.approx([0.75, 0.75, 1, 0.5], abs=accuracy)
+    assert found.gains == pytest.approx([0.75, 0.75, 1, 0.5], abs=found.accuracy + 1e-13)  # and it says how accurate
     assert optimal_gain(mdp, accuracy).gains == pytest.approx([0.75, 0.75, 1, 0.5], abs=accuracy)
 
 
@@ -426,6 +427,13 @@ def _added(row):
 
 
 # what is refused
+
+
+def test_what_takes_longer_than_a_double_can_say_is_an_error_with_a_name():
+    slow = {(0, 0): (0, {0: 1}), (0, 1): (0, {0: 1 - 1e-200, 1: 1e-200}), (1, 0): (1, {1: 1})}
+    mdp = TabularMDP.from_pairs(slow)
+    with pytest.raises(NotConverged, match="beyond the range of doubles"):  # the exit opens with probability 1e-400
+        gain_and_bias(mdp, Policy.randomised(mdp.space, [[1 - 1e-200, 1e-200], [1, 0]]))
 
 
 @pytest.mark.parametrize("function", [gain_and_bias, stationary_distribution])

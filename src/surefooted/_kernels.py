@@ -93,7 +93,7 @@ def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
         leave[k] = out
         for i in range(k):
             if p[i, k] != 0.0:
-                share = p[i, k] / out
+                share = p[i, k] / out if out > 0.0 else np.inf  # underflow; the caller sees that nothing is finite
                 for j in range(k):
                     p[i, j] += share * p[k, j]
                 for c in range(m):
@@ -105,7 +105,7 @@ def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
         entered = 0.0
         for i in range(k):
             entered += visits[i] * p[i, k]
-        visits[k] = entered / leave[k]
+        visits[k] = entered / leave[k] if leave[k] > 0.0 else np.inf
         if visits[k] > 1e150:  # as in a chain that hardly ever comes back to node 0
             for i in range(k + 1):
                 visits[i] *= 1e-150
@@ -113,7 +113,7 @@ def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
             onward = cost[k, c]
             for j in range(1, k):
                 onward += p[k, j] * total[j, c]
-            total[k, c] = onward / leave[k]
+            total[k, c] = onward / leave[k] if leave[k] > 0.0 else np.inf
 
 
 @njit

@@ -6,6 +6,7 @@ on the event that the true MDP is in every set that was used. The proofs are in 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ class Past:
     segments: Sequence[tuple[int, int]]
     policies: Sequence[Policy]
 
-    @property
+    @cached_property
     def t(self) -> int:
         """All steps."""
         return sum(steps for _, steps in self.segments)

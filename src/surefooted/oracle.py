@@ -79,7 +79,7 @@ def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
 
 
 def reward_margin(run: Run, problem: Problem, alpha: float, seed: int | np.random.SeedSequence = 0) -> Floats:
-    """The margin of the reward-based condition, Eq. `condition.reward`, [T]: against the rewards of a simulated baseline.
+    """The margin of the reward-based condition, Eq. `condition.reward`, [T]: against a simulated baseline's rewards.
 
     Even an optimal policy violates it by bad luck; `seed` is the baseline's luck.
     """

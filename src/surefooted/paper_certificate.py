@@ -63,7 +63,8 @@ class PaperCertificate:
             high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")
             gain_high, span_high = high.upper, high.span
         required = (1 - self.alpha) * gain_high
-        reserve = self._baseline(plausible).span if self.strict else 0.0
+        fallback = self._baseline(plausible)
+        reserve = fallback.span if self.strict else 0.0
         terms = {
             "earned": self.earned,
             "required": -past.t * required,
@@ -71,7 +72,7 @@ class PaperCertificate:
         }
         budget = sum(terms.values())
         span, slope = self.proposed.span, self.proposed.gain - required
-        if budget - span < 0:
+        if budget - span < 0 or (self.strict and fallback.gain < required):  # the way back must be safe for ever
             steps = 0
         else:
             steps = most if slope >= 0 else min(most, int((budget - span) / -slope))

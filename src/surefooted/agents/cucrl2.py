@@ -75,6 +75,7 @@ class CUCRL2(Player):
             faults.append(f"patience {patience} must be finite and not negative")
         if faults:
             raise InvalidTable("no such agent", faults)
+        self.staleness = options.pop("staleness", 0.1)
         self.learner = learner or UCRL2(space, delta=delta, **options)
         super().__init__(space, self.learner.counts, seed)
         self.baseline, self.alpha = baseline, alpha
@@ -101,7 +102,8 @@ class CUCRL2(Player):
         most = max(self.t, 1) if self.affordable else self.last_length + 1
         question = (plausible, plan.policy, past, most, not self.affordable)
         offer = self.certificate.offer(*question)  # step 4
-        if offer.steps < self.minimum and self.t >= (1 + self.patience) * self.reviewed:
+        news = bool(self.decisions) and self.decisions[-1].role == "optimistic"
+        if offer.steps < self.minimum and (news or self.t >= (1 + self.staleness) * self.reviewed):
             self.reviewed = self.t
             offer = self.certificate.review(*question)
         doubling = np.maximum(self.counts.visits, 1)  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+

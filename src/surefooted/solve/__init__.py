@@ -1,6 +1,6 @@
 """Exact answers on a known MDP. Nothing that learns ever imports this."""
 
-from surefooted.solve.diameter import diameter, hitting_times, worst_case_diameter
+from surefooted.solve.distances import diameter, hitting_times, worst_case_diameter
 from surefooted.solve.gain import GainAndBias, OptimalGain, gain_and_bias, optimal_gain, stationary_distribution
 from surefooted.solve.horizon import (
     OptimalValues,

@@ -21,6 +21,11 @@ SWEEPS = 2_000_000  # sweeps before a block too large to eliminate is given up
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain and bias
 
 
+def is_small(n: int) -> bool:
+    """Whether a block of n states is eliminated at once, exactly."""
+    return n <= DIRECT
+
+
 @dataclass(frozen=True)
 class Chain:
     """Rows over states; a successor may be listed twice."""
@@ -113,7 +118,7 @@ class Class:
 def solve_class(block: Chain, accuracy: float) -> Class:
     """The gain and bias of an irreducible chain, periodic or not."""
     n = block.n_states
-    if n > DIRECT:
+    if not is_small(n):
         found = _iterate(block, accuracy, PATIENCE if n <= FALLBACK else SWEEPS)
         if found is not None:
             return found
@@ -155,7 +160,7 @@ def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float
     """The x [n, m] with x = cost + P x over the transient states, everything outside counting as 0."""
     n, m = cost.shape
     block = chain.block(transient)
-    if n > DIRECT:
+    if not is_small(n):
         total = np.zeros((n, m))
         rows = (block.next_ptr, block.next_state, block.p)
         most = PATIENCE if n <= FALLBACK else SWEEPS

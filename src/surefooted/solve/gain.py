@@ -10,15 +10,15 @@ from functools import cached_property
 import numpy as np
 
 from surefooted import _kernels
-from surefooted.errors import NoSingleGain, NotConverged
+from surefooted.errors import InvalidTable, NoSingleGain, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.solve.chain import (
     DAMPING,
-    DIRECT,
     Chain,
     Structure,
     induced_chain,
+    is_small,
     solve_class,
     solve_transient,
     structure,
@@ -27,7 +27,8 @@ from surefooted.space import Floats, Ints
 
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
 EPS = 1e-14  # the relative rounding of a sum of a few terms
-SWEEPS = 300  # of value iteration, before policy iteration
+SWEEPS = 300  # of value iteration, before policy iteration; up to 15 S while that is less than WORK
+WORK = 1_000_000_000  # transitions
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
 
 
@@ -66,6 +67,7 @@ class GainAndBias:
 
 def gain_and_bias(mdp: TabularMDP, policy: Policy, accuracy: float = 1e-9) -> GainAndBias:
     """The gain and Cesàro bias of a stationary policy, unichain or not, periodic or not."""
+    _check(accuracy)
     chain = induced_chain(mdp, policy)
     return _evaluate(chain, structure(chain), mdp.r_max, accuracy * mdp.r_max)
 
@@ -108,6 +110,7 @@ def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> 
             gains[todo] = gains[parts.classes[0][0]]
         else:
             gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy)[:, 0]
+            worst += 0.0 if is_small(todo.size) else accuracy
         cost = chain.r[todo] - gains[todo] + chain.times(bias)[todo]
         bias[todo] = solve_transient(chain, todo, cost[:, None], accuracy)[:, 0]
     return GainAndBias(gains, bias, worst, parts.classes, r_max)
@@ -153,18 +156,22 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     A bounded number of sweeps of value iteration finds a good policy, usually the best one; policy iteration proves
     that it is, or goes on from it.
     """
+    _check(accuracy)
     space, tolerance = mdp.space, accuracy * mdp.r_max
     rows = (mdp.next_ptr, mdp.next_state, mdp.p)
     up, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
     value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
     pair = np.empty(mdp.n_states, dtype=np.int64)
-    sweeps = SWEEPS * (1 + mdp.n_states // 20) if mdp.n_states <= DIRECT else SWEEPS
+    sweeps = max(SWEEPS, min(15 * mdp.n_states, WORK // mdp.p.size))
     _kernels.value_iteration(space.pair_ptr, *rows, mdp.r, DAMPING, tolerance, sweeps, np.zeros(mdp.n_states), pair)
     for _ in range(IMPROVEMENTS):
         policy = Policy(space, pair=pair)
-        solved = gain_and_bias(mdp, policy, accuracy / 10)
+        chain = induced_chain(mdp, policy)
+        parts = structure(chain)
+        solved = _evaluate(chain, parts, mdp.r_max, tolerance / 10)
         constant = np.ptp(solved.gains) <= max(ROUNDING * mdp.r_max, 2 * solved.accuracy)
         _kernels.advantages(space.pair_state, *rows, mdp.r, solved.gains, solved.bias, up, advantage, noise)
+        _refine(mdp, chain, parts, pair, tolerance / 10, advantage)
         bounds = solved.gains + np.maximum.reduceat(advantage, space.pair_ptr[:-1])
         if constant and np.ptp(bounds) <= tolerance:
             return OptimalGain(solved, policy, float(bounds.min()), float(bounds.max()))
@@ -181,3 +188,24 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
             return OptimalGain(solved, policy, float(known.min()), float(known.max()))
         pair = np.where(improved, better, pair)
     raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
+
+
+def _refine(mdp: TabularMDP, chain: Chain, parts: Structure, pair: Ints, accuracy: float, advantage: Floats) -> None:
+    """Correct `advantage` [K] for the rounding of a large bias: the policy's own advantage should be 0.
+
+    What it is instead is a reward that the bias forgot. Evaluated in its turn, it gives what the bias should have been
+    larger by, to digits that a bias of 1e12 could not hold beside it.
+    """
+    rows, nothing = (mdp.next_ptr, mdp.next_state, mdp.p), np.zeros(mdp.space.n_pairs)
+    unused, missing, noise = (np.empty(mdp.space.n_pairs) for _ in range(3))
+    for _ in range(2):
+        if not is_small(mdp.n_states) or np.abs(advantage[pair]).max() <= 1e-15 * mdp.r_max:
+            return
+        rest = _evaluate(replace(chain, r=advantage[pair]), parts, mdp.r_max, accuracy)
+        _kernels.advantages(mdp.space.pair_state, *rows, nothing, rest.gains, rest.bias, unused, missing, noise)
+        advantage += missing
+
+
+def _check(accuracy: float) -> None:
+    if not (np.isfinite(accuracy) and accuracy > 0):
+        raise InvalidTable("no such accuracy", [f"accuracy {accuracy} must be positive and finite"])

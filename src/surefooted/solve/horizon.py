@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted import _kernels
-from surefooted._arrays import is_whole
+from surefooted._arrays import is_whole, real_numbers
 from surefooted.errors import InvalidTable
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
@@ -89,7 +89,7 @@ def _distribution(mdp: TabularMDP, start: int | ArrayLike) -> Floats:
         certain = np.zeros(mdp.n_states)
         certain[mdp.space.check_state(array.item())] = 1.0
         return certain
-    x: Floats = array.astype(np.float64)
+    x = real_numbers("the start", array, [])
     if x.shape != (mdp.n_states,) or not np.all(x >= 0) or not abs(x.sum() - 1) <= 1e-9:
         raise InvalidTable("no such start", [f"the start must be a state or a distribution over {mdp.n_states} states"])
     x /= x.sum()

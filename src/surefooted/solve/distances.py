@@ -13,7 +13,7 @@ from surefooted import _kernels
 from surefooted.errors import NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
-from surefooted.solve.chain import induced_chain, solve_transient
+from surefooted.solve.chain import induced_chain, is_small, solve_transient
 from surefooted.space import Bools, Floats, Ints
 
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
@@ -75,6 +75,7 @@ def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -
     for _ in range(IMPROVEMENTS):
         times = hitting_times(mdp, Policy(space, pair=pair), target)
         _kernels.advantages(*table, -sign * times, nothing, advantage, noise)
+        _refine(mdp, pair, target, advantage)
         _kernels.best_pairs(space.pair_ptr, advantage, value, better)
         improved = value > advantage[pair] + 1e-14 * (noise[better] + noise[pair])
         improved[target] = False
@@ -82,6 +83,23 @@ def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -
             return times, pair
         pair = np.where(improved, better, pair)
     raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
+
+
+def _refine(mdp: TabularMDP, pair: Ints, target: int, advantage: Floats) -> None:
+    """Correct `advantage` [K] for the rounding of long times: what the policy's own is off 0 by is a time forgotten."""
+    others = np.delete(np.arange(mdp.n_states), target)
+    chain = induced_chain(mdp, Policy(mdp.space, pair=pair))
+    nothing, nowhere = np.zeros(mdp.space.n_pairs), np.zeros(mdp.n_states)
+    unused, missing, noise = (np.empty(mdp.space.n_pairs) for _ in range(3))
+    table = (mdp.space.pair_state, mdp.next_ptr, mdp.next_state, mdp.p, nothing, nowhere)
+    for _ in range(2):
+        residual = advantage[pair][others]
+        if not is_small(others.size) or others.size == 0 or np.abs(residual).max() <= 1e-15:
+            return
+        rest = np.zeros(mdp.n_states)
+        rest[others] = solve_transient(chain, others, residual[:, None].copy(), 1e-9)[:, 0]
+        _kernels.advantages(*table, rest, unused, missing, noise)
+        advantage += missing
 
 
 def _approaching_pairs(mdp: TabularMDP, target: int) -> Ints:

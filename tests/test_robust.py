@@ -1,0 +1,356 @@
+"""Each kernel over sets of plausible rows, compiled and as plain Python, against duality, programs and corners."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from surefooted import _robust, planning
+from surefooted.mdp import TabularMDP
+from surefooted.plausible import Plausible
+from surefooted.policy import Policy
+
+SAFE = 1e-12  # a bound may be this much on the wrong side of the exact answer, and no more
+SEEDS = range(8)
+forms = pytest.mark.parametrize("form", ["box", "ball"])
+
+
+def both(kernel):
+    return pytest.mark.parametrize("kernel", [kernel, kernel.py_func], ids=["compiled", "plain"])
+
+
+def plausible(form, seed, n_states=None, n_actions=None, kind=None):
+    """A random set, and an MDP in it."""
+    kind = kind or ("dense", "sparse", "deterministic", "cycle")[seed % 4]
+    p, r, available, fields = oracles.random_set(form, kind, seed, n_states, n_actions)
+    mdp = TabularMDP.from_arrays(p, r, available)
+    return Plausible(mdp.space, **fields), mdp
+
+
+def ordered(v, sign, rng):
+    """The states by decreasing sign * v with equals in any order, their places, and the sums of v along them."""
+    order = np.lexsort((rng.random(v.size), -sign * v))
+    return order, np.argsort(order), np.concatenate([[0.0], np.cumsum(v[order])])
+
+
+def some_values(seed, n):
+    """A vector [S]: of any numbers, full of ties, constant, or flat but for one state."""
+    rng = np.random.default_rng([7, seed])
+    return (
+        rng.normal(size=n),
+        rng.integers(-1, 2, size=n).astype(float),
+        np.full(n, rng.normal()),
+        np.eye(n)[rng.integers(n)] * rng.choice([-3.0, 3.0]),
+    )[seed % 4]
+
+
+def one_row(states, low, room, unseen=0.0, width=-1.0):
+    """A single row as the kernels take it."""
+    slack = max(1 - sum(low), 0.0) if width < 0 else float(not states)
+    return _robust.Rows(
+        np.array([0, len(states)]),
+        np.array(states, dtype=np.int64),
+        np.array(low, dtype=float),
+        np.array(room, dtype=float),
+        *(np.array([x], dtype=float) for x in (slack, unseen, width)),
+    )
+
+
+@both(_robust.extreme)
+@pytest.mark.parametrize(
+    ("row", "smallest", "largest"),
+    [
+        # v = (4, 3, 2, 1); boxes [.1, .5] and [.2, .3] on states 1 and 3, elsewhere at most .25
+        ((([1, 3], [0.1, 0.2], [0.4, 0.1], 0.25)), 0.3 * 1 + 0.25 * 2 + 0.45 * 3, 0.25 * 4 + 0.5 * 3 + 0.05 * 2 + 0.2),
+        # the same with nothing elsewhere: .2 finds no place, and goes where it harms the bound least: the first state
+        ((([1, 3], [0.1, 0.2], [0.4, 0.1], 0.0)), 0.3 * 1 + 0.5 * 3 + 0.2 * 1, 0.5 * 3 + 0.3 * 1 + 0.2 * 4),
+        # a ball of radius .6 around (0, .7, 0, .3): .3 moves to the best state, from the worst one
+        ((([1, 3], [0.7, 0.3], [0.0, 0.0], 1.0, 0.6)), 0.4 * 3 + 0.6 * 1, 0.3 * 4 + 0.7 * 3),
+        # never tried
+        (([], [], [], 1.0), 1.0, 4.0),
+        (([], [], [], 1.0, 0.1), 1.0, 4.0),
+    ],
+)
+def test_extreme_by_hand(kernel, row, smallest, largest):
+    v, rng = np.array([4.0, 3.0, 2.0, 1.0]), np.random.default_rng(0)
+    assert kernel(one_row(*row), 0, v, *ordered(v, -1, rng)) == pytest.approx(smallest, abs=1e-15)
+    assert kernel(one_row(*row), 0, v, *ordered(v, 1, rng)) == pytest.approx(largest, abs=1e-15)
+
+
+@both(_robust.extreme)
+@forms
+@pytest.mark.parametrize("n_states", range(1, 13))
+def test_extreme_is_the_linear_program_and_never_on_its_unsafe_side(kernel, form, n_states):
+    for seed in range(100 * n_states, 100 * n_states + 6):
+        rng = np.random.default_rng(seed)
+        space, _ = plausible(form, seed, n_states, 2)
+        v = some_values(seed, n_states)
+        for k, sign in itertools.product(range(space.space.n_pairs), (-1, 1)):
+            found = kernel(space.rows, k, v, *ordered(v, sign, rng))
+            row = oracles.row_set(space, k)
+            truth = oracles.extreme_mean(row, v, sign, exactly=True)
+            assert sign * (found - truth) >= -SAFE  # never below the largest, never above the smallest
+            assert found == pytest.approx(truth, abs=SAFE)
+            if kernel is _robust.extreme and k < 4:
+                program = oracles.extreme_mean_by_linear_program(row, v, sign)
+                assert found == pytest.approx(program, abs=1e-8)  # as exact as the solver
+
+
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_extreme_is_the_best_of_all_corners(form, seed):
+    space, _ = plausible(form, seed, 1 + seed % 4, 2)
+    v, rng = some_values(seed // 2, space.space.n_states), np.random.default_rng(seed)
+    for k in range(space.space.n_pairs):
+        means = oracles.row_vertices(oracles.row_set(space, k)) @ v
+        for sign, truth in ((-1, means.min()), (1, means.max())):
+            assert _robust.extreme(space.rows, k, v, *ordered(v, sign, rng)) == pytest.approx(truth, abs=SAFE)
+
+
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_order_of_a_row_changes_no_bit_of_its_extreme_and_is_all_that_it_changes(form, seed):
+    space, _ = plausible(form, seed, 9, 1, kind="dense")
+    v, rng = some_values(seed, 9), np.random.default_rng(seed)
+    order = ordered(v, -1, rng)
+    for k in range(space.space.n_pairs):
+        rows = space.rows
+        first, last = rows.next_ptr[k], rows.next_ptr[k + 1]
+        stored = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
+        value = _robust.extreme(rows, k, v, *order)
+        for _ in range(4):
+            shuffle = first + rng.permutation(last - first)
+            for array in (rows.next_state, rows.low, rows.room):
+                array[first:last] = array[shuffle]
+            assert _robust.extreme(rows, k, v, *order) == value
+        after = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
+        assert after == stored
+
+
+@both(_robust.rank_states)
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(data=st.data())
+def test_rank_states_sorts_from_any_order(kernel, data):
+    numbers = st.one_of(st.floats(-1e6, 1e6), st.integers(-2, 2).map(float))
+    v = np.array(data.draw(st.lists(numbers, min_size=1, max_size=40)))
+    order = np.array(data.draw(st.permutations(range(v.size))))
+    sign = data.draw(st.sampled_from([-1.0, 1.0]))
+    scratch, rank, prefix = np.empty_like(order), np.empty_like(order), np.empty(v.size + 1)
+    kernel(v, sign, order, scratch, rank, prefix)
+    assert sorted(order) == list(range(v.size))
+    assert np.all(np.diff(sign * v[order]) <= 0)
+    assert np.array_equal(order[rank], np.arange(v.size))
+    assert np.array_equal(prefix, [0.0, *itertools.accumulate(v[order], initial=0.0)][1:])
+
+
+def some_policies(space, seed, n=3):
+    """The uniform policy, a deterministic one, and randomised ones that leave actions out."""
+    rng = np.random.default_rng([3, seed])
+    sizes = np.diff(space.pair_ptr)
+    policies = [Policy.uniform(space), Policy(space, pair=space.pair_ptr[:-1] + rng.integers(sizes))]
+    for _ in range(n - 2):
+        weights = rng.random(space.n_pairs) * (rng.random(space.n_pairs) < 0.7)
+        weights[space.pair_ptr[:-1]] += 0.01
+        policies.append(
+            Policy(space, weights=weights / np.repeat(np.add.reduceat(weights, space.pair_ptr[:-1]), sizes))
+        )
+    return policies
+
+
+def slow_values(space, policy, r, v, steps):
+    """v, L v, .., L^steps v: what 0, .., steps steps earn at worst before v is collected."""
+    values = [v]
+    for _ in range(steps):
+        values.append(oracles.robust_backup(space, policy.dense_weights, values[-1], -1, r))
+    return np.array(values)
+
+
+@both(_robust.step_back)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_step_back_is_one_backup(kernel, form, seed):
+    space, _ = plausible(form, seed)
+    v = some_values(seed, space.space.n_states)
+    for policy, sign in itertools.product(some_policies(space.space, seed), (-1.0, 1.0)):
+        work = _robust.workspace(v.size)
+        r = space.r_upper if sign > 0 else space.r_lower
+        lower, upper = kernel(*planning.played(policy), space.rows, r, sign, work, v)
+        change = oracles.robust_backup(space, policy.dense_weights, v, sign) - v
+        assert work.change == pytest.approx(change, abs=SAFE)
+        assert (lower, upper) == (work.change.min(), work.change.max())
+
+
+@both(_robust.play_backwards)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_play_backwards_is_that_many_backups(kernel, form, seed, steps):
+    space, _ = plausible(form, seed)
+    start = some_values(seed, space.space.n_states)
+    for policy in some_policies(space.space, seed):
+        for r in (space.r_lower - 0.4, np.zeros(0)):
+            v = start.copy()
+            kernel(*planning.played(policy), space.rows, r, steps, 0.0, 10**9, _robust.workspace(v.size), v)
+            r = r if r.size else np.zeros(space.space.n_pairs)
+            assert v == pytest.approx(slow_values(space, policy, r, start, steps)[-1], abs=steps * SAFE)
+
+
+@both(_robust.play_backwards)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("tolerance", "most"), [(0.5, 10**9), (3.0, 10**9), (0.0, 1), (0.1, 5)])
+def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(kernel, form, seed, tolerance, most):
+    steps = 12
+    space, _ = plausible(form, seed)
+    start = some_values(seed, space.space.n_states)
+    policy = some_policies(space.space, seed)[seed % 3]
+    for r in (space.r_lower - 0.4, np.zeros(0)):
+        v = start.copy()
+        kernel(*planning.played(policy), space.rows, r, steps, tolerance, most, _robust.workspace(v.size), v)
+        truth = slow_values(space, policy, r if r.size else np.zeros(space.space.n_pairs), start, steps)[-1]
+        assert np.all(v <= truth + steps * SAFE)
+        if most > steps:
+            assert np.all(v >= truth - tolerance - steps * SAFE)
+        if not r.size:
+            assert v.min() >= start.min() - steps * SAFE  # what nobody earns nobody loses
+
+
+def test_play_backwards_of_a_million_steps_takes_few_sweeps_and_loses_less_than_its_tolerance():
+    mdp = TabularMDP.from_arrays([[[0.9, 0.1]], [[0.2, 0.8]]], [[1.0], [0.25]])  # gain 2/3 + 1/3 / 4 = 0.75
+    rows, policy, v = Plausible.exactly(mdp).rows, Policy.always(mdp.space, 0), np.zeros(2)
+    _robust.play_backwards(*planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, _robust.workspace(2), v)
+    # n steps earn 0.75 n + h - P^n h; h0 - h1 = (1 - 0.25) / 0.3 = 2.5 and 2/3 h0 + 1/3 h1 = 0, so that P^n h is 0
+    truth = 0.75e6 + np.array([2.5 / 3, -5 / 3])
+    assert np.all(v <= truth + 1e-6) and np.all(v >= truth - 1e-3)
+
+
+def affordable(losses, budget):
+    """The largest n such that none of the losses 1, .., n exceeds the budget."""
+    return next((m for m, loss in enumerate(losses) if loss > budget), len(losses))
+
+
+@both(_robust.affordable_steps)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kernel, form, seed):
+    space, _ = plausible(form, seed)
+    n, most, rng = space.space.n_states, 9, np.random.default_rng(seed)
+    terminal, v = some_values(seed, n), some_values(seed, n)
+    v = v if seed % 2 else np.zeros(n)
+    policy = some_policies(space.space, seed)[seed % 3]
+    for shift in (-0.2, 0.1, 0.4, 1.0):
+        r = space.r_lower - shift
+        losses = (terminal - slow_values(space, policy, r, v, most)[1:]).max(axis=1)
+        ranked = np.unique(np.round(losses, 9))
+        for budget in (*(ranked[:-1] + np.diff(ranked) * rng.uniform(0.2, 0.8)), ranked[0] - 1, ranked[-1] + 1e-6):
+            cost, kept = np.full(2, np.nan), v.copy()
+            lists = planning.played(policy)
+            found = kernel(*lists, space.rows, r, budget, 0.0, most, terminal, kept, cost)
+            assert found == affordable(losses, budget)
+            assert cost[0] == pytest.approx(max([0.0, *losses[:found]]), abs=1e-11)
+            assert found == most or cost[1] == pytest.approx(losses[found], abs=1e-11)
+            assert np.array_equal(kept, v)
+
+
+@both(_robust.affordable_steps)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("tolerance", [0.1, 2.0])
+def test_affordable_steps_when_extrapolated_are_never_too_many_nor_too_few_by_more_than_the_tolerance(
+    kernel, form, seed, tolerance
+):
+    space, _ = plausible(form, seed)
+    n, most, rng = space.space.n_states, 20, np.random.default_rng(seed)
+    terminal = v = some_values(seed, n)
+    policy = some_policies(space.space, seed)[seed % 3]
+    for shift in (-0.2, 0.4, 1.0):
+        r = space.r_lower - shift
+        losses = (terminal - slow_values(space, policy, r, v, most)[1:]).max(axis=1)
+        for budget in rng.uniform(losses.min() - 0.1, losses.max() + 0.1, size=3):
+            cost = np.zeros(2)
+            found = kernel(*planning.played(policy), space.rows, r, budget, tolerance, most, terminal, v, cost)
+            assert affordable(losses, budget - tolerance - 1e-9) <= found <= affordable(losses, budget + 1e-9)
+            assert max([0.0, *losses[:found]]) - 1e-9 <= cost[0] <= max(budget, 0.0) + 1e-9
+            assert found == most or cost[1] > budget
+
+
+@both(_robust.affordable_steps)
+@pytest.mark.parametrize("loss", [1e-15, 1e-17, 1e-18, 1e-30, 1e-300, 5e-324])
+def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
+    mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
+    lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
+    nothing, cost = np.zeros(1), np.zeros(2)
+    assert kernel(*lists, rows, np.array([-loss]), 100.0, 1e-3, 50, nothing, nothing, cost) == 50
+    assert cost[0] == pytest.approx(50 * loss, rel=1e-9, abs=0)
+
+
+def book_of(policies, segments):
+    """Policies, the baseline first, and segments (policy, steps), as the kernels take them."""
+    lists = [planning.played(policy) for policy in policies]
+    first = np.cumsum([0] + [pairs.size for _, pairs, _ in lists])
+    return _robust.Book(
+        np.stack([ptr + begin for (ptr, _, _), begin in zip(lists, first[:-1], strict=True)]),
+        np.concatenate([pairs for _, pairs, _ in lists]),
+        np.concatenate([weights for _, _, weights in lists]),
+        *np.array(segments, dtype=np.int64).reshape(-1, 2).T.copy(),
+    )
+
+
+def some_book(space, seed):
+    rng = np.random.default_rng([5, seed])
+    policies = some_policies(space, seed, 4)
+    segments = [(int(rng.integers(4)), int(rng.integers(0, 6))) for _ in range(seed % 6)]
+    return policies, segments, book_of(policies, segments)
+
+
+@both(_robust.induct)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
+    space, _ = plausible(form, seed)
+    policies, segments, book = some_book(space.space, seed)
+    rng, n = np.random.default_rng(seed), space.space.n_states
+    r, bias, v = space.r_lower - 0.4, rng.normal(size=n), rng.normal(size=n)
+    truth = v
+    for q, steps in reversed(segments):
+        if q == 0:
+            drift = slow_values(space, policies[0], 0 * r, truth - bias, steps)[-1]
+            truth = bias + drift
+        else:
+            truth = slow_values(space, policies[q], r, truth, steps)[-1]
+    kernel(book, space.rows, r, bias, 0.0, 10**9, _robust.workspace(n), v)
+    assert v == pytest.approx(truth, abs=1e-10)
+
+
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("tolerance", "most"), [(0.0, 10**9), (1.0, 10**9), (0.0, 2)])
+def test_induct_is_below_what_the_segments_earn_in_any_mdp_of_the_set(form, seed, tolerance, most):
+    space, mdp = plausible(form, seed, kind="dense")
+    policies, segments, book = some_book(space.space, seed)
+    p, r, _ = mdp.to_arrays()
+    chains = [oracles.mixed_chain(p, r, policy.probabilities) for policy in policies]
+    gains, bias = oracles.gain_and_bias(*chains[0])
+    v = np.random.default_rng(seed).normal(size=mdp.n_states)
+    earned = v
+    for q, steps in reversed(segments):
+        for _ in range(steps):
+            earned = chains[q][1] - gains[0] + chains[q][0] @ earned
+    _robust.induct(book, space.rows, space.r_lower - gains[0], bias, tolerance, most, _robust.workspace(v.size), v)
+    assert np.all(v <= earned + 1e-10)
+
+
+@both(_robust.segment_losses)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed):
+    space, _ = plausible(form, seed)
+    policies, segments, book = some_book(space.space, seed)
+    r, bias = space.r_lower - 0.4, np.random.default_rng(seed).normal(size=space.space.n_states)
+    losses = np.full(len(segments), np.nan)
+    kernel(book, space.rows, r, bias, 0.0, 10**9, _robust.workspace(bias.size), losses)
+    truth = [(bias - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
+    assert losses == pytest.approx(np.array(truth), abs=1e-10)
