@@ -101,7 +101,7 @@ def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> 
     """Each recurrent class on its own, then the states that lead to them."""
     gains, bias, worst = np.zeros(chain.n_states), np.zeros(chain.n_states), 0.0
     for states in parts.classes:
-        solved = solve_class(chain.block(states), accuracy)
+        solved = solve_class(chain.block(states), accuracy / 2)
         gains[states], bias[states] = solved.gain, solved.bias
         worst = max(worst, solved.accuracy)
     todo = parts.transient
@@ -109,8 +109,8 @@ def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> 
         if len(parts.classes) == 1:
             gains[todo] = gains[parts.classes[0][0]]
         else:
-            gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy)[:, 0]
-            worst += 0.0 if is_small(todo.size) else accuracy
+            gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy / 2)[:, 0]
+            worst += 0.0 if is_small(todo.size) else accuracy / 2
         cost = chain.r[todo] - gains[todo] + chain.times(bias)[todo]
         bias[todo] = solve_transient(chain, todo, cost[:, None], accuracy)[:, 0]
     return GainAndBias(gains, bias, worst, parts.classes, r_max)
