@@ -98,7 +98,16 @@ def dull(rng):
     return p, 0.5 + 0.5 * float(rng.choice([0.0, 1e-3, 0.2])) * (r - 0.5)
 
 
-KINDS = (garnet, cycle, trap, near_absorbing, unreachable, dull)
+def ring(rng):
+    """The first action goes round and is paid once a round, the others start the round anew: phases matter."""
+    S, A = int(rng.integers(3, 7)), int(rng.integers(2, 4))
+    p, r = np.zeros((S, A, S)), np.zeros((S, A))
+    p[np.arange(S), 0, (np.arange(S) + 1) % S], r[-1, 0] = 1.0, 1.0
+    p[:, 1:, 0] = 1.0
+    return p, r
+
+
+KINDS = (garnet, cycle, trap, near_absorbing, unreachable, dull, ring)
 BASELINES = ("first", "random", "randomised", "optimal", "worst")
 
 
@@ -362,14 +371,18 @@ def an_agent(rng, problem, certificate, is_known, strict=True, style=None, steps
     """An agent with settings at random, and the set that it uses."""
     alpha = float(rng.choice([0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9]))
     spans = certificate in ("paper", "reevaluated")  # one span for every episode: let the episodes be few
-    style = str(rng.choice(["exact", "worst"] if spans else [*STYLES, "exact", "worst", "honest"])) if not style else style
+    style = (
+        str(rng.choice(["exact", "worst", "breathing"] if spans else [*STYLES, "exact", "worst", "honest"]))
+        if not style
+        else style
+    )
     scale = float(rng.choice([0.3, 0.05, 0.01]))
-    confidence = Honest(problem.mdp) if style == "honest" else Knowing(problem.mdp, style, scale, int(rng.integers(2**31)))
+    confidence = (
+        Honest(problem.mdp) if style == "honest" else Knowing(problem.mdp, style, scale, int(rng.integers(2**31)))
+    )
     seed = int(rng.integers(2**31))
     alpha = max(alpha, 0.5) if spans else alpha
-    learner = (
-        Mischief(problem, confidence, seed) if rng.random() < 0.7 else UCRL2(problem.space, confidence=confidence)
-    )
+    learner = Mischief(problem, confidence, seed) if rng.random() < 0.7 else UCRL2(problem.space, confidence=confidence)
     agent = CUCRL2(
         problem.space,
         baseline=known(problem) if is_known else Baseline(problem.baseline),

@@ -86,7 +86,7 @@ def test_extreme_by_hand(kernel, row, smallest, largest):
 def test_extreme_is_the_linear_program_and_never_on_its_unsafe_side(kernel, form, n_states):
     for seed in range(100 * n_states, 100 * n_states + 6):
         rng = np.random.default_rng(seed)
-        space, _ = plausible(form, seed, n_states, 2)
+        space, _ = plausible(form, seed, n_states, 2 if n_states < 5 else 1)
         v = some_values(seed, n_states)
         for k, sign in itertools.product(range(space.space.n_pairs), (-1, 1)):
             found = kernel(space.rows, k, v, *ordered(v, sign, rng))
@@ -94,7 +94,7 @@ def test_extreme_is_the_linear_program_and_never_on_its_unsafe_side(kernel, form
             truth = oracles.extreme_mean(row, v, sign, exactly=True)
             assert sign * (found - truth) >= -SAFE  # never below the largest, never above the smallest
             assert found == pytest.approx(truth, abs=SAFE)
-            if kernel is _robust.extreme and k < 4:
+            if kernel is _robust.extreme and k < 3:
                 program = oracles.extreme_mean_by_linear_program(row, v, sign)
                 assert found == pytest.approx(program, abs=1e-8)  # as exact as the solver
 
@@ -131,7 +131,7 @@ def test_the_order_of_a_row_changes_no_bit_of_its_extreme_and_is_all_that_it_cha
 
 
 @both(_robust.rank_states)
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(data=st.data())
 def test_rank_states_sorts_from_any_order(kernel, data):
     numbers = st.one_of(st.floats(-1e6, 1e6), st.integers(-2, 2).map(float))

@@ -6,6 +6,7 @@ are not stored, and get their mass from prefix sums over the order: a sweep cost
 Nothing here draws or prints; outputs come last and are written in place.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,11 @@ from surefooted._kernels import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+DRIFT = (
+    15  # a segment of the baseline is extrapolated after so many times fewer sweeps: it can lose no more than a span
+)
+HALVINGS = 200  # of an interval, more than doubles can tell apart
 
 
 class Rows(NamedTuple):
@@ -50,6 +56,47 @@ def workspace(n: int) -> Work:
     """Scratch space for n states."""
     whole = np.empty((2, n), dtype=np.int64)
     return Work(np.arange(n), whole[0], whole[1], np.empty(n + 1), np.empty(n))
+
+
+@njit
+def likelihood_interval(successes: float, n: float, x: float) -> tuple[float, float]:
+    """The q in [0, 1] with k ln q + (n - k) ln(1 - q) >= ln(B(k + ½, n - k + ½) / B(½, ½)) - x, k being `successes`.
+
+    Bisection from either side; the outer ends are returned, so that rounding only widens the interval.
+    """
+    failures = n - successes
+    mixture = math.lgamma(successes + 0.5) + math.lgamma(failures + 0.5) - math.lgamma(n + 1.0) - math.log(math.pi)
+    level = mixture - x
+    centre = successes / n
+    lower, upper = 0.0, 1.0
+    if successes > 0.0:
+        inside = centre
+        for _ in range(HALVINGS):
+            q = 0.5 * (lower + inside)
+            if inside - lower <= 1e-6 * inside or q <= lower or q >= inside:
+                break
+            if successes * math.log(q) + (failures * math.log1p(-q) if failures > 0.0 else 0.0) >= level:
+                inside = q
+            else:
+                lower = q
+    if failures > 0.0:
+        inside = centre
+        for _ in range(HALVINGS):
+            q = 0.5 * (upper + inside)
+            if upper - inside <= 1e-6 * (1.0 - inside) or q >= upper or q <= inside:
+                break
+            if (successes * math.log(q) if successes > 0.0 else 0.0) + failures * math.log1p(-q) >= level:
+                inside = q
+            else:
+                upper = q
+    return lower, upper
+
+
+@njit
+def likelihood_intervals(successes: Floats, n: Floats, x: float, lower: Floats, upper: Floats) -> None:
+    """The same for each entry."""
+    for i in range(len(n)):
+        lower[i], upper[i] = likelihood_interval(successes[i], n[i], x)
 
 
 @njit
@@ -241,19 +288,35 @@ def play_backwards(
 ) -> None:
     """`v` [S] becomes a lower bound on what `steps` steps of a policy earn before v is collected.
 
-    L v >= v + c implies L^n v >= v + n c, since L is monotone and moves with constants: once that loses at most
-    `tolerance` over all remaining steps, or after `most` sweeps, they are done at once. With `r` empty nothing is
-    earned, and v cannot fall below its own minimum.
+    L u >= u + c implies L^n v >= u + n c + min(v - u), since L is monotone and moves with constants. With u = v that
+    loses next to nothing once all entries change alike; then, or after `most` sweeps, the remaining steps are done at
+    once. If they still do not, as on a cycle, u is also sought by damped iteration, and the better bound counts in each
+    state. With `r` empty nothing is earned, and v cannot fall below its own minimum.
     """
     n, earns = len(v), len(r) > 0
     rewards = r if earns else np.zeros(len(rows.slack))
     for sweep in range(steps):
         lower, upper = step_back(state_ptr, pairs, weights, rows, rewards, -1.0, work, v)
         left = steps - sweep
-        if left > 1 and ((upper - lower) * left <= tolerance or sweep + 1 >= most):
+        alike = (upper - lower) * left <= tolerance
+        if left > 1 and (alike or sweep + 1 >= most):
             least = -np.inf if earns else v[work.order[0]]
+            u = v.copy()
             for s in range(n):
                 v[s] = max(v[s] + left * lower, least)
+            if earns and not alike:
+                best, origin = lower, u.copy()
+                for _ in range(most):
+                    for s in range(n):
+                        u[s] += 0.5 * work.change[s]
+                    best, upper = step_back(state_ptr, pairs, weights, rows, rewards, -1.0, work, u)
+                    if (upper - best) * left <= tolerance:
+                        break
+                gap = np.inf
+                for s in range(n):
+                    gap = min(gap, origin[s] - u[s])
+                for s in range(n):
+                    v[s] = max(v[s], u[s] + left * best + gap)
             return
         for s in range(n):
             v[s] += work.change[s]
@@ -295,7 +358,9 @@ def affordable_steps(
         if (upper - lower) * (most - step) <= tolerance:
             if lower >= 0.0:
                 return most
-            extra = min(int((budget - loss) / -lower), most - step)  # each further step loses at most -lower
+            extra = most - step  # each further step loses at most -lower
+            if -lower * extra > budget - loss:
+                extra = int((budget - loss) / -lower)
             cost[0] = max(cost[0], loss - extra * lower)
             cost[1] = loss - (extra + 1) * lower
             return step + extra
@@ -324,13 +389,14 @@ def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, mo
     true MDP, so that r + p v >= bias + p (v - bias): in its segments only the rest, v - bias, is at the mercy of p.
     """
     nothing = np.zeros(0)
+    drift = max(1, most // DRIFT)
     for i in range(len(book.policy) - 1, -1, -1):
         q = book.policy[i]
         if q == 0:
             for s in range(len(v)):
                 v[s] -= bias[s]
             play_backwards(
-                book.state_ptr[0], book.pairs, book.weights, rows, nothing, book.steps[i], tolerance, most, work, v
+                book.state_ptr[0], book.pairs, book.weights, rows, nothing, book.steps[i], tolerance, drift, work, v
             )
             for s in range(len(v)):
                 v[s] += bias[s]

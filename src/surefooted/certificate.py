@@ -18,7 +18,7 @@ from surefooted.policy import Policy
 from surefooted.space import Floats
 
 TOLERANCE = 1e-3  # what a long segment may lose by being extrapolated (times r_max)
-SWEEPS = 200  # backward steps of one segment before the rest of it is extrapolated
+SWEEPS = 100  # backward steps of one segment before the rest of it is extrapolated
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,13 @@ class Past:
 class Offer:
     """How many steps of a policy are proved safe, from a proved budget, and at what cost at most.
 
-    `steps` may be 0; `too_much` is what one more step than that could cost. `terms` adds up to `budget`.
+    `steps` may be 0. `asked` steps would have been too many: they could cost `too_much`. `terms` adds up to `budget`.
     """
 
     steps: int
     budget: float
     cost: float
+    asked: int
     too_much: float
     terms: Mapping[str, float] = field(default_factory=dict)
 
@@ -178,7 +179,8 @@ class Ledger:
         book = self._book(past, recent)
         v, low = proof.terminal.copy(), proof.reference.bias_low
         limits = (TOLERANCE * plausible.space.r_max, SWEEPS, _robust.workspace(v.size))
-        _robust.induct(book, plausible.rows, plausible.r_lower - proof.reference.gain_low, low, *limits, v)
+        r = plausible.r_lower - proof.reference.gain_low
+        _robust.induct(book, plausible.rows, r, low, *limits, v)
         change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
@@ -212,7 +214,7 @@ class Ledger:
     def _afford(self, proof: Proof, plausible: Plausible, policy: Policy, most: int, whole: bool) -> Offer:
         """How long the margin of a proof pays for a policy."""
         if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
-            return Offer(0, -np.inf, 0.0, np.inf, proof.terms)
+            return Offer(0, -np.inf, 0.0, 1, np.inf, proof.terms)
         steps, cost = 0, np.zeros(2)
         if proof.margin >= 0:
             steps = _robust.affordable_steps(
@@ -227,7 +229,7 @@ class Ledger:
                 cost,
             )
         offered = 0 if whole and steps < most else steps
-        return Offer(offered, proof.margin, float(cost[0]), float(cost[1]), proof.terms)
+        return Offer(offered, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
 
     def state_dict(self) -> dict[str, Any]:
         """The proof and the losses."""

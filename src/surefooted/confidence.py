@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from surefooted import _robust
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.plausible import Plausible
@@ -66,6 +67,38 @@ def bernstein(counts: Counts, delta: float) -> Plausible:
     x = np.log(3 * (S + 1) * counts.space.n_pairs * n * (n + 1) / delta)
     width_r = _reward_deviation(counts) * np.sqrt(2 * x / n) + 3 * counts.space.r_max * x / n
     return _boxes(counts, width_r, x, 2.0, 3.0)
+
+
+def likelihood(counts: Counts, delta: float) -> Plausible:
+    """Likelihood-ratio intervals for each mean reward and each p(s' | s, a), valid for all pairs and times at once.
+
+    For a Bernoulli(q) sequence with k successes in n, the mixture B(k + ½, n - k + ½) / B(½, ½) / (q^k (1 - q)^(n - k))
+    over Jeffreys' prior is a martingale of mean 1. By Ville's inequality it stays below 1 / δ' for all n at once with
+    probability at least 1 - δ', and the q at which it does are an interval. For rewards in [0, r_max], k is their sum
+    over r_max: by convexity of x -> a^x b^(1-x) the same ratio is a supermartingale. δ' = δ / ((S + 2) K): S + 1 such
+    intervals for each of the K pairs, and `bernstein`'s reward interval with the last share of δ, which is narrower
+    when rewards hardly vary. So M* is in every set with probability at least 1 - δ, for a price of ln(n) / 2 in place
+    of 2 ln(n) and no constants.
+    """
+    S, _, n, _ = _sizes(counts, delta)
+    K, r_max = counts.space.n_pairs, counts.space.r_max
+    x = np.log((S + 2) * K / delta)
+    next_ptr, next_state, count = counts.rows()
+    trials = np.repeat(n, np.diff(next_ptr))
+    lower, upper = np.empty(count.size), np.empty(count.size)
+    _robust.likelihood_intervals(count.astype(np.float64), trials, x, lower, upper)
+    r_lower, r_upper = np.empty(K), np.empty(K)
+    _robust.likelihood_intervals(np.clip(counts.reward_sum / r_max, 0.0, n), n, x, r_lower, r_upper)
+    y = np.log(3 * (S + 2) * K * n * (n + 1) / delta)
+    low, high = _reward_interval(counts, _reward_deviation(counts) * np.sqrt(2 * y / n) + 3 * r_max * y / n)
+    none = np.empty((2, K))
+    _robust.likelihood_intervals(np.zeros(K), n, x, none[0], none[1])
+    new = counts.visits == 0
+    interval = (
+        np.where(new, 0.0, np.maximum(low, r_max * r_lower)),
+        np.where(new, r_max, np.minimum(high, r_max * r_upper)),
+    )
+    return Plausible(counts.space, *interval, next_ptr, next_state, lower, upper, np.where(new, 1.0, none[1]))
 
 
 def _boxes(counts: Counts, width_r: Floats, log: Floats, spread: float, linear: float) -> Plausible:

@@ -46,7 +46,7 @@ class Counts:
 
     def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Many steps in order, by their pair's index; rewards are checked, nothing changes if one is impossible."""
-        if faults := self._reward_faults(pairs, rewards):
+        if faults := self._faults(pairs, rewards, next_states):
             raise InvalidTable("these steps cannot be counted", faults)
         done = 0
         while done < len(pairs):
@@ -77,8 +77,8 @@ class Counts:
         faults, pairs = [], np.zeros(columns[0].size, dtype=np.int64)
         for i, (s, a, y) in enumerate(zip(columns[0], columns[1], columns[3], strict=True)):
             try:
-                pairs[i] = self.space.pair(int(s), int(a))
-                self.space.check_state(int(y))
+                pairs[i] = self.space.pair(s.item(), a.item())
+                self.space.check_state(y.item())
             except InvalidTable as error:
                 faults += [f"step {i}: {fault}" for fault in error.faults]
         if faults:
@@ -89,13 +89,15 @@ class Counts:
         """Add everything that another agent of the same space has seen."""
         if other.space != self.space:
             raise InvalidTable("counts of different spaces", [f"{self.space} and {other.space}"])
+        if self.bounded and not other.bounded:
+            raise InvalidTable("counts of different kinds", ["the other ones may hold rewards outside [0, r_max]"])
         next_ptr, next_state, count = other.rows()
         pairs = np.repeat(np.arange(self.space.n_pairs), np.diff(next_ptr))
-        visits, rewards, squares = self.visits.copy(), self.reward_sum.copy(), self.reward_square.copy()
+        names = ("visits", "reward_sum", "reward_square")
+        sums = [getattr(self, name) + getattr(other, name) for name in names]
         self.add_steps(np.repeat(pairs, count), np.zeros(int(count.sum())), np.repeat(next_state, count))
-        self.visits[:] = visits + other.visits
-        self.reward_sum[:] = rewards + other.reward_sum
-        self.reward_square[:] = squares + other.reward_square
+        for name, total in zip(names, sums, strict=True):
+            getattr(self, name)[:] = total
 
     def rows(self) -> tuple[Ints, Ints, Ints]:
         """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""
@@ -131,12 +133,21 @@ class Counts:
         counts._used[0] = len(state["next_state"])
         return counts
 
-    def _reward_faults(self, pairs: Ints, rewards: Floats) -> list[str]:
-        """One sentence for each reward that is not finite, or outside [0, r_max] when rewards are bounded."""
+    def _faults(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[str]:
+        """One sentence for each step whose pair or next state does not exist, or whose reward is impossible."""
+        space = self.space
+        if not (np.shape(pairs) == np.shape(rewards) == np.shape(next_states)):
+            return [f"{len(pairs)} pairs, {len(rewards)} rewards and {len(next_states)} next states"]
+        lost = (pairs < 0) | (pairs >= space.n_pairs)
+        faults = [f"step {i}: there is no pair {pairs[i]}" for i in np.flatnonzero(lost)]
+        nowhere = (next_states < 0) | (next_states >= space.n_states)
+        faults += [f"step {i}: there is no state {next_states[i]}" for i in np.flatnonzero(nowhere)]
         bad = ~np.isfinite(rewards)
         if self.bounded:
-            slack = REWARD_ROUNDING * self.space.r_max
-            bad |= (rewards < -slack) | (rewards > self.space.r_max + slack)
-        places = [(self.space.pair_state[pairs[i]], self.space.pair_action[pairs[i]], i) for i in np.flatnonzero(bad)]
-        limit = f"[0, {self.space.r_max:g}]" if self.bounded else "the finite numbers"
-        return [f"step {i}: state {s}, action {a}: reward {rewards[i]:g} is outside {limit}" for s, a, i in places]
+            slack = REWARD_ROUNDING * space.r_max
+            bad |= (rewards < -slack) | (rewards > space.r_max + slack)
+        limit = f"[0, {space.r_max:g}]" if self.bounded else "the finite numbers"
+        for i in np.flatnonzero(bad & ~lost):
+            s, a = space.pair_state[pairs[i]], space.pair_action[pairs[i]]
+            faults.append(f"step {i}: state {s}, action {a}: reward {rewards[i]:g} is outside {limit}")
+        return faults

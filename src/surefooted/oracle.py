@@ -47,8 +47,8 @@ class Evaluation:
 
     def violation_fraction(self, first: int = 1, last: int | None = None) -> float:
         """The share of the steps first .. last (counted from 1, both included) at which the condition does not hold."""
-        window = self.violated[first - 1 : last]
-        if window.size == 0:
+        window = self.violated[max(first - 1, 0) : last]
+        if first < 1 or (last is not None and last < first) or window.size == 0:
             raise InvalidTable("an empty window", [f"no steps from {first} to {last} among {self.violated.size}"])
         return float(window.mean())
 

@@ -78,7 +78,7 @@ class PaperCertificate:
             steps = most if slope >= 0 else min(most, int((budget - span) / -slope))
         offered = 0 if whole and steps < most else steps
         worst = max(-slope, 0.0)
-        return Offer(offered, budget, span + steps * worst, span + (steps + 1) * worst, terms)
+        return Offer(offered, budget, span + steps * worst, steps + 1, span + (steps + 1) * worst, terms)
 
     def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """The same with every past policy evaluated anew, if that is what this certificate does."""

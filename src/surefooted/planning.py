@@ -73,6 +73,8 @@ def policy_gain(
     """
     if policy.space != plausible.space:
         raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
+    if side not in ("pessimistic", "optimistic"):
+        raise InvalidTable("no such side", [f"side {side!r} must be 'pessimistic' or 'optimistic'"])
     v = _start(plausible.space, epsilon, start)
     sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
     lower, upper, sweeps = _robust.evaluate_policy(*played(policy), plausible.rows, r, sign, DAMPING, epsilon, most, v)
@@ -95,4 +97,7 @@ def _start(space: Space, epsilon: float, start: Floats | None) -> Floats:
     """A fresh start vector."""
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidTable("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
-    return np.zeros(space.n_states) if start is None else np.array(start, dtype=np.float64)
+    v = np.zeros(space.n_states) if start is None else np.array(start, dtype=np.float64)
+    if v.shape != (space.n_states,) or not np.all(np.isfinite(v)):
+        raise InvalidTable("no such start", [f"it must be {space.n_states} finite numbers, not {v.shape}"])
+    return v

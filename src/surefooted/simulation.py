@@ -48,8 +48,9 @@ def simulate(problem: Problem, agent: Player, steps: int, seed: int | np.random.
     mdp = problem.mdp
     if agent.space != mdp.space:
         raise InvalidTable("agent and problem do not fit", [f"agent on {agent.space}, problem on {mdp.space}"])
-    if agent.t > 0:
-        raise InvalidTable("agent and problem do not fit", [f"the agent has played {agent.t} steps already"])
+    if agent.start is not None:
+        fault = f"the agent has begun already, in state {agent.start}, and played {agent.t} steps"
+        raise InvalidTable("agent and problem do not fit", [fault])
     if agent.counts.bounded and not mdp.noise.bounded:
         fault = f"{mdp.noise.kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise"
         raise InvalidTable("agent and problem do not fit", [fault])
@@ -82,4 +83,5 @@ def simulate(problem: Problem, agent: Player, steps: int, seed: int | np.random.
         ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)
         done, s = part.stop, int(next_states[part.stop - 1])
         agent.absorb(pairs[part], rewards[part], next_states[part], u, ended)
-    return Run(problem.start, agent.segments, agent.policies, agent.decisions, pairs, rewards, next_states)
+    record = (list(agent.segments), list(agent.policies), list(agent.decisions))
+    return Run(problem.start, *record, pairs, rewards, next_states)

@@ -108,8 +108,9 @@ class Space(FrozenArrays):
 
     def pair(self, s: int, a: int) -> int:
         """The index of (s, a) among the pairs."""
+        s = self.check_state(s)
         actions = self.actions(s)
-        j = int(np.searchsorted(actions, a))
+        j = int(np.searchsorted(actions, a)) if is_whole(a) else actions.size
         if j == actions.size or actions[j] != a:
             raise InvalidTable("no such pair", [f"state {s}: action {a} is not available; {_listed(actions)} are"])
         return int(self.pair_ptr[s]) + j

@@ -17,6 +17,9 @@ from surefooted.plausible import Plausible
 from surefooted.space import Ints, Space
 
 CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
+EXPLORED_MORE = 0.02  # a review is due when the steps explored have grown by this share since the last one
+PLAYED_MORE = 0.1  # or all steps by this share
+
 CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
 
 
@@ -42,8 +45,8 @@ class CUCRL2(Player):
       while the baseline recovers;
     - `affordable`: explore for as many steps as the budget pays for, at least `minimum`; False: for all T_{k-1} + 1 or
       not at all (False);
-    - `patience`: after a refusal, how much longer the run must become, in proportion, before the past is reviewed and
-      the proposal made again; 0 for every episode (0).
+    - `patience`: after a refusal, how much longer the run becomes, in proportion, before the question is asked again;
+      with 0, every refusal is preceded by a review of the past (0), otherwise only when one is due.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class CUCRL2(Player):
         certificate: CertificateName = "induction",
         strict: bool = True,
         affordable: bool = True,
-        minimum: int = 1,
+        minimum: int = 10,
         patience: float = 0.01,
         seed: int | np.random.Generator = 0,
         **options: Any,
@@ -75,7 +78,6 @@ class CUCRL2(Player):
             faults.append(f"patience {patience} must be finite and not negative")
         if faults:
             raise InvalidTable("no such agent", faults)
-        self.staleness = options.pop("staleness", 0.1)
         self.learner = learner or UCRL2(space, delta=delta, **options)
         super().__init__(space, self.learner.counts, seed)
         self.baseline, self.alpha = baseline, alpha
@@ -86,7 +88,7 @@ class CUCRL2(Player):
         else:
             self.certificate = Ledger(baseline, alpha, certificate == "induction", strict)
         self.policy_id(baseline.policy)  # policy 0
-        self.reviewed = 0
+        self.reviewed = (0, 0)  # steps played and explored at the last review
         self.last_length = 0  # T_{k-1}
 
     def next_episode(self) -> Episode:
@@ -99,20 +101,29 @@ class CUCRL2(Player):
                 self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
         plan = self.learner.propose(plausible, self.t)  # step 3
         past = Past(self.start, [(segment.policy, segment.length) for segment in self.segments], self.policies)
-        most = max(self.t, 1) if self.affordable else self.last_length + 1
+        most = max(self.t, self.minimum) if self.affordable else self.last_length + 1
+        least = self.minimum if self.affordable else most
         question = (plausible, plan.policy, past, most, not self.affordable)
         offer = self.certificate.offer(*question)  # step 4
-        news = bool(self.decisions) and self.decisions[-1].role == "optimistic"
-        if offer.steps < self.minimum and (news or self.t >= (1 + self.staleness) * self.reviewed):
-            self.reviewed = self.t
+        if offer.steps < least and self._review_is_due():
             offer = self.certificate.review(*question)
         doubling = np.maximum(self.counts.visits, 1)  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+
-        if offer.steps >= self.minimum:  # step 5
+        if offer.steps >= least:  # step 5
             return self._explore(plan, doubling, offer)
         if not self.affordable:
             return self._fall_back(doubling, most, offer)
         wait = max(1, int(self.patience * self.t))
         return self._fall_back(np.full(self.space.n_pairs, UNLIMITED), wait, offer)
+
+    def _review_is_due(self) -> bool:
+        """Whether enough has happened since the last review to prove the past anew; then it is taken as done."""
+        explored = sum(segment.length for segment in self.segments if segment.role == "optimistic")
+        played_then, explored_then = self.reviewed
+        due = self.patience == 0 or self.t >= (1 + PLAYED_MORE) * played_then
+        if due or explored >= (1 + EXPLORED_MORE) * explored_then + 1:
+            self.reviewed = (self.t, explored)
+            return True
+        return False
 
     def _explore(self, plan: Plan, allowed: Ints, offer: Offer) -> Episode:
         steps = f"{offer.steps} step" + "s" * (offer.steps > 1)
@@ -129,7 +140,7 @@ class CUCRL2(Player):
                 missing = f"{-offer.budget:.1f} must be saved up before anything can be explored"
             reason = f"Plays the baseline: {missing}."
         else:
-            risk = f"{offer.steps + 1} step" + "s" * (offer.steps > 0)
+            risk = f"{offer.asked} step" + "s" * (offer.asked > 1)
             reason = (
                 f"Plays the baseline: exploring {risk} could cost {offer.too_much:.1f}, {offer.budget:.1f} saved up."
             )

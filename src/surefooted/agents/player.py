@@ -61,8 +61,8 @@ class Player:
     def begin(self, s: int) -> None:
         """The run begins in s: plan the first episode."""
         s = self.space.check_state(s)
-        if self.t > 0:
-            fault = f"{self.t} steps have been played; an average-reward run has one beginning and no resets"
+        if self.start is not None:
+            fault = f"it began in state {self.start}, {self.t} steps ago; an average-reward run has one beginning"
             raise InvalidTable("the run has begun already", [fault])
         self.start = s
         self._plan()

@@ -10,7 +10,7 @@ import numpy as np
 from surefooted import planning
 from surefooted.agents.agent import Decision
 from surefooted.agents.player import UNLIMITED, Episode, Player
-from surefooted.confidence import Confidence, bernstein
+from surefooted.confidence import Confidence, likelihood
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.planning import Plan
@@ -32,7 +32,7 @@ class UCRL2(Player):
         space: Space,
         *,
         delta: float = 0.05,
-        confidence: Confidence = bernstein,
+        confidence: Confidence = likelihood,
         dynamic: bool = False,
         bounded: bool = True,
         seed: int | np.random.Generator = 0,
