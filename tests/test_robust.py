@@ -245,7 +245,8 @@ def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kern
         r = space.r_lower - shift
         losses = (terminal - slow_values(space, policy, r, v, most)[1:]).max(axis=1)
         ranked = np.unique(np.round(losses, 9))
-        for budget in (*(ranked[:-1] + np.diff(ranked) * rng.uniform(0.2, 0.8)), ranked[0] - 1, ranked[-1] + 1e-6):
+        between = ranked[:-1] + np.diff(ranked) * rng.uniform(0.2, 0.8)
+        for budget in (*between, ranked[0] - 1, ranked[-1] - 1e-7, ranked[-1] + 1e-7):
             cost, kept = np.full(2, np.nan), v.copy()
             lists = planning.played(policy)
             found = kernel(*lists, space.rows, r, budget, 0.0, most, terminal, kept, cost)
@@ -285,6 +286,19 @@ def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
     nothing, cost = np.zeros(1), np.zeros(2)
     assert kernel(*lists, rows, np.array([-loss]), 100.0, 1e-3, 50, nothing, nothing, cost) == 50
     assert cost[0] == pytest.approx(50 * loss, rel=1e-9, abs=0)
+
+
+@both(_robust.affordable_steps)
+@pytest.mark.parametrize(
+    ("budget", "steps", "cost"), [(1.0, 4, (1.0, 1.25)), (1.1, 4, (1.0, 1.25)), (0.2, 0, (0, 0.25))]
+)
+def test_affordable_steps_by_hand(kernel, budget, steps, cost):
+    """A quarter is lost at each step: a loss of just the budget is affordable, and more is not."""
+    mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
+    lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
+    found = np.zeros(2)
+    assert kernel(*lists, rows, np.array([-0.25]), budget, 1e-3, 50, np.zeros(1), np.zeros(1), found) == steps
+    assert tuple(found) == cost
 
 
 def book_of(policies, segments):
