@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format coverage bench hooks clean
+.PHONY: help demo test lint format coverage campaign bench hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -21,7 +21,7 @@ demo: $(VENV)/.installed ## Show the paper's three problems: exact numbers, and 
 
 test: $(VENV)/.developing ## Run the tests
 	@echo "Running the tests"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.developing ## Check style and types
 	@echo "Checking style (ruff) and types (mypy)"
@@ -38,6 +38,9 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/coverage run -m pytest -q
 	@rm -rf .numba-coverage
 	@$(BIN)/coverage report
+
+campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 2 000 adversarial problems (15 minutes)
+	@$(BIN)/python tests/adversarial.py 2000 1
 
 bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -23,11 +23,16 @@ def test_the_examples_run(block, tmp_path, monkeypatch):
 
 
 def test_the_readmes_numbers_are_right():
+    live, exact = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     space: dict = {}
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
-    exec(block.replace('problem.draw().savefig("machine.png")', ""), space)
-    assert sf.solve.gain_and_bias(space["mdp"], space["baseline"]).gain == pytest.approx(0.4)
-    assert space["best"].gain == pytest.approx(0.91) and space["best"].policy.actions.tolist() == [0, 1]
+    exec(exact, space)
+    assert space["known"].gain == pytest.approx(0.4)
+    assert space["known"].bias - space["known"].bias[1] == pytest.approx([6.0, 0.0])
+    best = sf.solve.optimal_gain(space["mdp"])
+    assert best.gain == pytest.approx(0.91) and best.policy.actions.tolist() == [0, 1]
+    assert sf.evaluate(space["run"], space["problem"], 0.1).violations == 0
+    exec(live, space)
+    assert space["decision"].reason.startswith("Plays the baseline: 5.4 must be saved up before")
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
@@ -72,3 +77,10 @@ def test_public_names_are_listed_and_can_be_imported():
         getattr(sf, name)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = sf.nonsense
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_the_example_scripts_run(script, capsys):
+    space: dict = {"__name__": "__main__"}
+    exec(compile(script.read_text(), str(script), "exec"), space)
+    assert capsys.readouterr().out
