@@ -417,8 +417,11 @@ def check_run(problem, agent, confidence, steps, seed, tally, label):
     tally.least = min(tally.least, float(margins.min(initial=np.inf)))
     if margins.min(initial=np.inf) < -TOLERANCE:
         tally.violations.append(f"{label}: margin {margins.min():.3g} at step {1 + int(np.argmin(margins))}")
+    ends = [decision.t for decision in run.decisions[1:]] + [steps]
     for i, decision in enumerate(run.decisions):
         t, budget = decision.t, decision.budget
+        if ends[i] - t > decision.length:
+            tally.violations.append(f"{label}: decision {i} at {t}: {ends[i] - t} steps, {decision.length} offered")
         exact = truth.after(t) if strict else truth.margin[t]
         excess = budget - exact
         tally.excess = max(tally.excess, excess)

@@ -29,7 +29,11 @@ from surefooted.simulation import simulate
 
 
 def a_problem(baseline="first", seed=0):
-    return adversarial.a_problem(np.random.default_rng([60, seed]), adversarial.garnet, baseline)
+    rng = np.random.default_rng([60, seed])
+    while True:
+        problem = adversarial.a_problem(rng, adversarial.garnet, baseline)
+        if problem.space.n_actions > 1 and problem.space.n_states > 2:
+            return problem
 
 
 def build(problem, kind, certificate="induction", is_known=True, seed=5):
@@ -181,6 +185,36 @@ def test_an_episode_ends_when_some_pair_has_doubled_its_visits():
         visits += played
 
 
+def test_an_exploration_ends_when_its_steps_are_over_or_some_pair_has_doubled_its_visits():
+    problem = a_problem(seed=2)
+    confidence = adversarial.Knowing(problem.mdp, "worst", 0.3, 4)
+    agent = CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.5, confidence=confidence)
+    run = simulate(problem, agent, 400, seed=1)
+    doubled = 0
+    for decision, last in zip(run.decisions, [d.t for d in run.decisions[1:]], strict=False):
+        if decision.role == "optimistic":
+            allowed = np.maximum(np.bincount(run.pairs[: decision.t], minlength=problem.space.n_pairs), 1)
+            played = np.bincount(run.pairs[decision.t : last], minlength=allowed.size)
+            assert np.all(np.bincount(run.pairs[decision.t : last - 1], minlength=allowed.size) < allowed)
+            assert np.any(played == allowed) or last - decision.t == decision.length
+            doubled += int(last - decision.t < decision.length)
+    assert doubled > 5
+
+
+@pytest.mark.parametrize("certificate", ["induction", "segments"])
+def test_an_exploration_that_is_not_cut_short_lasts_as_long_as_was_offered_and_no_longer(certificate):
+    problem = corridor(2)
+    learner = Echo(problem, Policy.always(problem.space, 1))
+    options = {"learner": learner, "certificate": certificate, "patience": 0.1}
+    agent = CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, **options)
+    run = simulate(problem, agent, 2000)
+    lasted = np.diff([decision.t for decision in run.decisions])
+    offered = np.array([decision.length for decision in run.decisions[:-1]])
+    explores = np.array([decision.role == "optimistic" for decision in run.decisions[:-1]])
+    assert np.all(lasted <= offered)
+    assert np.any(lasted[explores] == offered[explores])
+
+
 def test_with_the_dynamic_rule_no_episode_is_more_than_one_step_longer_than_the_last():
     problem = a_problem(seed=2)
     run = simulate(problem, UCRL2(problem.space, dynamic=True), 300, seed=1)
@@ -193,12 +227,13 @@ def test_with_the_dynamic_rule_no_episode_is_more_than_one_step_longer_than_the_
 @pytest.mark.parametrize("certificate", CERTIFICATES)
 def test_no_exploration_lasts_longer_than_was_offered_or_than_the_run_before_it(certificate):
     problem = a_problem(seed=4)
-    run = simulate(problem, build(problem, "cucrl2", certificate), 500, seed=1)
+    agent = build(problem, "cucrl2", certificate)
+    run = simulate(problem, agent, 500, seed=1)
     starts = [decision.t for decision in run.decisions] + [500]
     for i, decision in enumerate(run.decisions):
         assert starts[i + 1] - decision.t <= decision.length
         if decision.role == "optimistic":
-            assert decision.length <= max(1, decision.t)
+            assert decision.length <= max(agent.minimum, decision.t)
 
 
 def test_all_or_nothing_explores_for_one_step_more_than_the_last_episode_or_not_at_all():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import adversarial
+from surefooted import _robust, planning, solve
 from surefooted import certificate as certificates
-from surefooted import planning, solve
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.baseline import Baseline
@@ -416,6 +416,35 @@ def test_an_offer_made_by_extrapolation_is_never_longer_than_the_one_made_step_b
         slow = Ledger(baseline, 0.5).offer(plausible, policy, past, 2000, False)
     assert slow.steps * 0.99 - 1 <= quick.steps <= slow.steps
     assert quick.cost <= quick.budget or quick.steps == 0
+
+
+def two_states(stay):
+    p = np.array([[[stay, 1 - stay]], [[1 - stay, stay]]])
+    mdp = TabularMDP.from_arrays(p, np.zeros((2, 1)))
+    return p[:, 0], Plausible.exactly(mdp), planning.played(Policy.always(mdp.space, 0))
+
+
+@pytest.mark.parametrize("sweeps", [1, 3, 50])
+@pytest.mark.parametrize("steps", [2, 40, 1000])
+def test_what_cannot_earn_is_extrapolated_from_below_and_not_below_its_least(steps, sweeps):
+    p, truth, played = two_states(0.999)
+    v = np.array([0.0, 1.0])
+    _robust.play_backwards(*played, truth.rows, np.zeros(0), steps, 0.0, sweeps, _robust.workspace(2), v)
+    exact = np.linalg.matrix_power(p, steps) @ [0.0, 1.0]
+    assert np.all(v <= exact + 1e-12)
+    assert np.all(v >= 0.0)
+    if sweeps >= steps:
+        np.testing.assert_allclose(v, exact, atol=1e-12)
+
+
+def test_extrapolating_an_affordable_policy_charges_the_state_that_loses():
+    # from one state each step loses 1e-7, from the other it gains as much: 5.5e-7 pays for 5 steps
+    _, truth, played = two_states(1.0)
+    cost, nothing = np.zeros(2), np.zeros(2)
+    r = np.array([-1e-7, 1e-7])
+    steps = _robust.affordable_steps(*played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing, cost)
+    assert steps == 5
+    np.testing.assert_allclose(cost, [5e-7, 6e-7], rtol=1e-6)
 
 
 def test_a_policy_that_loses_next_to_nothing_is_affordable_for_ever():

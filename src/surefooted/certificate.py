@@ -136,7 +136,7 @@ class Ledger:
     def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """The same by the better of that proof and a new one."""
         new, old = self.prove(plausible, past), self.proof
-        if old is None or new.margin > old.margin or (old.rate < 0 <= new.rate):
+        if old is None or (new.rate >= 0, new.margin) > (old.rate >= 0, old.margin):
             self.proof = new
         return self.offer(plausible, policy, past, most, whole)
 
