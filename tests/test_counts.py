@@ -221,7 +221,7 @@ def test_an_impossible_step_changes_nothing(step):
     assert unchanged(counts, before)
 
 
-@pytest.mark.parametrize("step", BAD + FRACTIONS, ids=str)
+@pytest.mark.parametrize("step", [*BAD, *FRACTIONS, (None, 0, 0.5, 1), (1, 0, None, 1)], ids=str)
 def test_a_history_with_an_impossible_step_changes_nothing_and_names_it(step):
     counts = started()
     before = frozen(counts)

@@ -98,7 +98,7 @@ def test_inventory_is_putermans_example():
         {"capacity": 4, "unit_cost": lambda u: u**2, "holding_cost": lambda u: 3.0 * (u > 2), "price": np.sqrt},
         {"fixed_cost": 0.0, "unit_cost": 0.5, "holding_cost": 0.0, "price": 1.5},
     ],
-    ids=str,
+    ids=lambda p: ",".join(p),
 )
 def test_inventory_follows_putermans_formulas(parameters):
     problem = inventory(**parameters)

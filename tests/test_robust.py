@@ -301,6 +301,16 @@ def test_affordable_steps_by_hand(kernel, budget, steps, cost):
     assert tuple(found) == cost
 
 
+@both(_robust.affordable_steps)
+@pytest.mark.parametrize("tolerance", [0.0, 100.0])
+def test_what_one_state_earns_does_not_pay_for_another(kernel, tolerance):
+    mdp = TabularMDP.from_arrays(np.eye(2)[:, None], np.zeros((2, 1)))  # each state is left to itself
+    lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
+    r, nothing, cost = np.array([-0.125, 0.25]), np.zeros(2), np.zeros(2)
+    assert kernel(*lists, rows, r, 0.4, tolerance, 20, nothing, nothing, cost) == 3
+    assert tuple(cost) == (0.375, 0.5)
+
+
 def book_of(policies, segments):
     """Policies, the baseline first, and segments (policy, steps), as the kernels take them."""
     lists = [planning.played(policy) for policy in policies]

@@ -45,7 +45,7 @@ class Counts:
         self.add_steps(np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
 
     def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Many steps in order, by their pair's index; rewards are checked, nothing changes if one is impossible."""
+        """Many steps in order, by their pair's index; nothing changes if one is impossible."""
         if faults := self._faults(pairs, rewards, next_states):
             raise InvalidTable("these steps cannot be counted", faults)
         done = 0
@@ -75,10 +75,10 @@ class Counts:
         if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
             raise InvalidTable("this history cannot be counted", ["its four columns must have one length"])
         faults, pairs = [], np.zeros(columns[0].size, dtype=np.int64)
-        for i, (s, a, y) in enumerate(zip(columns[0], columns[1], columns[3], strict=True)):
+        for i, (s, a, y) in enumerate(zip(*(columns[j].tolist() for j in (0, 1, 3)), strict=True)):
             try:
-                pairs[i] = self.space.pair(s.item(), a.item())
-                self.space.check_state(y.item())
+                pairs[i] = self.space.pair(s, a)
+                self.space.check_state(y)
             except InvalidTable as error:
                 faults += [f"step {i}: {fault}" for fault in error.faults]
         if faults:
