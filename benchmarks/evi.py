@@ -33,7 +33,9 @@ def main() -> None:
     for n_states in (1_000, 10_000, 100_000):
         counts = counted(n_states)
         boxes = sf.confidence.simplified_bernstein(counts, 0.05)
-        balls = replace(sf.confidence.hoeffding(counts, 0.05), width=np.full(counts.space.n_pairs, 0.3))
+        high = np.minimum(counts.reward_sum / counts.visits + 0.1, 1.0)
+        width = np.full(counts.space.n_pairs, 0.3)
+        balls = replace(sf.confidence.hoeffding(counts, 0.05), r_upper=high, width=width)
         for name, plausible in (("boxes", boxes), ("L1 balls", balls)):
             sf.planning.optimistic_gain(plausible, 1e-3, most=2)  # compile, and build the rows
             begin = time.perf_counter()

@@ -376,10 +376,9 @@ def test_nothing_can_be_done_before_the_run_begins(kind):
             step()
 
 
-@pytest.mark.parametrize("kind", ["ucrl2", "cucrl2"])
-def test_a_run_begins_once_and_in_a_state_that_exists(kind):
+def test_a_run_begins_once_and_in_a_state_that_exists():
     problem = two_actions()
-    agent = build(problem, kind)
+    agent = build(problem, "cucrl2")
     with pytest.raises(InvalidTable, match="no such state"):
         agent.begin(4)
     by_hand(problem, agent, 5, np.random.default_rng(0))
@@ -561,3 +560,36 @@ def test_the_campaign_prints_one_line_and_exits_with_nothing_when_nothing_is_vio
     done = subprocess.run([sys.executable, script, "3", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"3 problems, 9 runs, \d+ steps, \d+ explored, .* 0 violations\n", done.stdout)
+
+
+def test_a_step_that_does_not_begin_where_the_last_one_ended_is_refused_and_changes_nothing():
+    problem = two_actions()
+    for kind in ("ucrl2", "cucrl2"):
+        agent = build(problem, kind)
+        agent.begin(0)
+        before = agent.state_dict()
+        with pytest.raises(InvalidTable, match="the last step led to state 0, this one begins in 1"):
+            agent.observe(1, agent.act(1).action, 0.5, 0)
+        assert same(before, agent.state_dict())
+
+
+def test_after_a_reset_an_optimist_goes_on_and_a_conservative_agent_refuses():
+    problem = two_actions()
+    optimist, careful = build(problem, "ucrl2"), build(problem, "cucrl2")
+    for agent in (optimist, careful):
+        agent.begin(0)
+        agent.observe(0, agent.act(0).action, 0.5, 1)
+    optimist.begin(0)
+    optimist.observe(0, optimist.act(0).action, 0.5, 1)
+    assert optimist.t == 2
+    with pytest.raises(InvalidTable, match="one beginning"):
+        careful.begin(0)
+
+
+def test_options_that_would_have_no_effect_are_refused():
+    problem = two_actions()
+    learner = UCRL2(problem.space)
+    with pytest.raises(InvalidTable, match="dynamic: an own learner is given"):
+        CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, dynamic=True)
+    with pytest.raises(InvalidTable, match="steps -1"):
+        simulate(problem, learner, -1)

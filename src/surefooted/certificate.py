@@ -39,7 +39,8 @@ class Past:
 class Offer:
     """How many steps of a policy are proved safe, from a proved budget, and at what cost at most.
 
-    `steps` may be 0. `asked` steps would have been too many: they could cost `too_much`. `terms` adds up to `budget`.
+    `steps` may be 0. `asked` steps would have been too many: they could cost `too_much`. `terms` adds up to `budget`
+    if that is finite.
     """
 
     steps: int

@@ -110,7 +110,7 @@ def margin_in_expectation(runs: Sequence[Run], problem: Problem, alpha: float) -
 
 def _entropy(seed: int | np.random.SeedSequence) -> int:
     """One whole number that stands for a seed."""
-    return seed if isinstance(seed, int) else int(seed.generate_state(1)[0])
+    return int(seed.generate_state(1)[0]) if isinstance(seed, np.random.SeedSequence) else int(seed)
 
 
 def _check(alpha: float) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefooted import _play
+from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision
 from surefooted.agents.player import Player, Segment
 from surefooted.errors import InvalidTable
@@ -54,6 +55,8 @@ def simulate(problem: Problem, agent: Player, steps: int, seed: int | np.random.
     if agent.counts.bounded and not mdp.noise.bounded:
         fault = f"{mdp.noise.kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise"
         raise InvalidTable("agent and problem do not fit", [fault])
+    if not is_whole(steps, 1):
+        raise InvalidTable("no such run", [f"steps {steps} must be a positive whole number"])
     world = np.random.default_rng(seed)
     table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)

@@ -76,6 +76,8 @@ class CUCRL2(Player):
             faults.append(f"minimum {minimum} must be at least 1")
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
+        if learner is not None and options:
+            faults.append(f"{', '.join(options)}: an own learner is given, so these options of UCRL2 have no effect")
         if faults:
             raise InvalidTable("no such agent", faults)
         self.learner = learner or UCRL2(space, delta=delta, **options)

@@ -48,6 +48,7 @@ class Player:
         self.u = float(self.coin.random())
         self.t = 0  # steps played
         self.start: int | None = None
+        self.state: int | None = None  # where the last step led
         self.episode: Episode | None = None
         self.segments: list[Segment] = []
         self.policies: list[Policy] = []
@@ -64,7 +65,7 @@ class Player:
         if self.start is not None:
             fault = f"it began in state {self.start}, {self.t} steps ago; an average-reward run has one beginning"
             raise InvalidTable("the run has begun already", [fault])
-        self.start = s
+        self.start = self.state = s
         self._plan()
 
     def act(self, s: int) -> Decision:
@@ -77,6 +78,9 @@ class Player:
         """Count one step; plan again if it ended the episode. Nothing changes if the step is impossible."""
         episode = self._current()
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
+        if s != self.state:
+            fault = f"the last step led to state {self.state}, this one begins in {s}: was there a reset?"
+            raise InvalidTable("the run is broken", [fault])
         if pair != episode.policy.pair_at(s, self.u):
             asked = self.act(s).action
             fault = (
@@ -84,6 +88,7 @@ class Player:
             )
             raise InvalidTable("another action was played", [fault])
         self.counts.add_steps(np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+        self.state = s_next
         episode.allowed[pair] -= 1
         if episode.policy.pair is None:
             self.u = float(self.coin.random())
@@ -92,7 +97,7 @@ class Player:
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, ended: bool) -> None:
         """Count the steps of an episode that a simulator played with this agent's `episode`, `coin` and `u`."""
         self.counts.add_steps(pairs, rewards, next_states)
-        self.u = u
+        self.u, self.state = u, int(next_states[-1])
         self._advance(len(pairs), ended)
 
     def policy_id(self, policy: Policy) -> int:
@@ -134,6 +139,7 @@ class Player:
             "u": self.u,
             "t": self.t,
             "start": self.start,
+            "state": self.state,
             "segments": list(self.segments),
             "policies": list(self.policies),
             "decisions": list(self.decisions),
@@ -146,7 +152,7 @@ class Player:
         restored = Counts.from_state_dict(self.space, state["counts"])
         self.counts.__dict__.update(restored.__dict__)
         self.coin.bit_generator.state = state["coin"]
-        self.u, self.t, self.start = state["u"], state["t"], state["start"]
+        self.u, self.t, self.start, self.state = state["u"], state["t"], state["start"], state["state"]
         self.segments, self.decisions = list(state["segments"]), list(state["decisions"])
         self.policies = list(state["policies"])
         self._policy_ids = {policy: i for i, policy in enumerate(self.policies)}

@@ -43,6 +43,13 @@ class UCRL2(Player):
         self.delta, self.confidence, self.dynamic = delta, confidence, dynamic
         self.last_length = 0  # T_{k-1}
 
+    def begin(self, s: int) -> None:
+        """The run begins in s, or goes on there after a reset: an optimist may be moved."""
+        if self.start is None:
+            super().begin(s)
+        else:
+            self.state = self.space.check_state(s)
+
     def plausible(self) -> Plausible:
         """The confidence set of what has been counted."""
         return self.confidence(self.counts, self.delta)  # step 2

@@ -164,7 +164,7 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
         if terminated:
             s_next = start if bridge.terminal is None else bridge.terminal
         agent.observe(s, a, r, s_next)
-        if over:
+        if over and not (terminated and bridge.terminal is None):  # a jump: no transition led to the new start
             agent.begin(start)
         log.add(s, a, r, s_next, bool(terminated), bool(truncated))
         s = start
