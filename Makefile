@@ -11,13 +11,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.installed ## Show the paper's three problems: exact numbers, and pictures in demo/
+demo: $(VENV)/.installed ## The paper's problems, exactly, and UCRL2 and CUCRL2 on the first; pictures in demo/
 	@mkdir -p demo
 	@echo "The problems that come with surefooted:"; echo
 	@$(BIN)/surefooted problems
 	@for name in inventory maintenance gridworld; do \
 		echo; $(BIN)/surefooted problems $$name --picture demo/$$name.png || exit 1; done
-	@echo; echo "Done. Look at demo/inventory.png, demo/maintenance.png and demo/gridworld.png."
+	@echo; $(BIN)/python examples/inventory.py demo/exploring.png
+	@echo; echo "Done. Look at demo/exploring.png, and at demo/inventory.png, demo/maintenance.png and demo/gridworld.png."
 
 test: $(VENV)/.developing ## Run the tests
 	@echo "Running the tests"
