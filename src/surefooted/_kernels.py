@@ -117,6 +117,14 @@ def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
 
 
 @njit
+def move_damped(change: Floats, damping: float, v: Floats) -> None:
+    """Move `v` [S] by a share of its change, and so that v[0] = 0: only differences matter."""
+    shift = v[0] + damping * change[0]
+    for s in range(len(v)):
+        v[s] += damping * change[s] - shift
+
+
+@njit
 def relative_values(
     next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, damping: float, accuracy: float, most: int, v: Floats
 ) -> tuple[float, float, int]:
@@ -137,9 +145,7 @@ def relative_values(
                 backup += p[j] * v[next_state[j]]
             change[s] = backup - v[s]
             lower, upper = min(lower, change[s]), max(upper, change[s])
-        shift = v[0] + damping * change[0]
-        for s in range(n):
-            v[s] += damping * change[s] - shift
+        move_damped(change, damping, v)
         sweep += 1
     return lower, upper, sweep
 
@@ -290,9 +296,7 @@ def value_iteration(
                     best, pair[s] = backup, k
             change[s] = best - v[s]
             lower, upper = min(lower, change[s]), max(upper, change[s])
-        shift = v[0] + damping * change[0]
-        for s in range(n):
-            v[s] += damping * change[s] - shift
+        move_damped(change, damping, v)
         sweep += 1
     return lower, upper, sweep
 

@@ -194,6 +194,14 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
 
 
 @njit
+def move_damped(change: Floats, damping: float, v: Floats) -> None:
+    """Move `v` [S] by a share of its change, and so that v[0] = 0: only differences matter."""
+    shift = v[0] + damping * change[0]
+    for s in range(len(v)):
+        v[s] += damping * change[s] - shift
+
+
+@njit
 def optimistic_iteration(
     pair_ptr: Ints, rows: Rows, r: Floats, damping: float, epsilon: float, most: int, v: Floats, pair: Ints
 ) -> tuple[float, float, int]:
@@ -219,9 +227,7 @@ def optimistic_iteration(
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        shift = v[0] + damping * work.change[0]
-        for s in range(n):
-            v[s] += damping * work.change[s] - shift
+        move_damped(work.change, damping, v)
     return lower, upper, sweep
 
 
@@ -267,9 +273,7 @@ def evaluate_policy(
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        shift = v[0] + damping * work.change[0]
-        for s in range(n):
-            v[s] += damping * work.change[s] - shift
+        move_damped(work.change, damping, v)
     return lower, upper, sweep
 
 

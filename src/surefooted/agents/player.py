@@ -5,6 +5,7 @@ An episode is one policy, played until some pair has had its allowed visits or t
 Both leave the same agent behind.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +40,7 @@ class Episode:
     left: int
 
 
-class Player:
+class Player(ABC):
     """Plays episodes, counts what happens, and records segments, distinct policies and decisions."""
 
     def __init__(self, space: Space, counts: Counts, seed: int | np.random.Generator = 0) -> None:
@@ -55,9 +56,9 @@ class Player:
         self.decisions: list[Decision] = []
         self._policy_ids: dict[Policy, int] = {}
 
+    @abstractmethod
     def next_episode(self) -> Episode:
         """The episode that starts now; subclasses are the pseudo-code of this."""
-        raise NotImplementedError
 
     def begin(self, s: int) -> None:
         """The run begins in s: plan the first episode."""
