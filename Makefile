@@ -36,9 +36,8 @@ format: $(VENV)/.developing ## Reformat the code
 
 coverage: $(VENV)/.developing ## Run the tests and report which lines they reach, compiled kernels included
 	@rm -rf .numba-coverage
-	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/coverage run -m pytest -q
+	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/python -m pytest -n 2 -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
-	@$(BIN)/coverage report
 
 campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 2 000 adversarial problems (15 minutes)
 	@$(BIN)/python tests/adversarial.py 2000 1
