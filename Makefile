@@ -39,7 +39,7 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/python -m pytest -n 2 -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
 
-campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 2 000 adversarial problems (15 minutes)
+campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 2 000 adversarial problems (11 minutes)
 	@$(BIN)/python tests/adversarial.py 2000 1
 
 bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
