@@ -20,6 +20,7 @@ AGENTS = {
     "reevaluated": {"certificate": "reevaluated"},
     "segments": {"certificate": "segments"},
     "induction": {"certificate": "induction"},
+    "induction, baseline unknown": {"certificate": "induction", "baseline": "unknown"},
 }
 
 
@@ -36,7 +37,9 @@ def main() -> None:
         for seed in SEEDS:
             agent: sf.UCRL2 | sf.CUCRL2 = sf.UCRL2(problem.space, seed=seed, **options)
             if choices is not None:
-                agent = sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, seed=seed, **options, **choices)
+                told = sf.Baseline(problem.baseline) if "baseline" in choices else baseline
+                chosen = {name: choice for name, choice in choices.items() if name != "baseline"}
+                agent = sf.CUCRL2(problem.space, baseline=told, alpha=ALPHA, seed=seed, **options, **chosen)
             begin = time.perf_counter()
             run = sf.simulate(problem, agent, STEPS, seed=seed)
             seconds = time.perf_counter() - begin
