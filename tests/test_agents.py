@@ -306,8 +306,13 @@ def test_a_baseline_that_no_policy_could_be_is_refused(gain, bias, word):
 
 def test_a_baseline_with_a_rule_for_each_stage_is_refused():
     mdp = TabularMDP.from_arrays(np.full((2, 1, 2), 0.5), np.zeros((2, 1)))
+    policy = Policy.deterministic(mdp.space, np.zeros((3, 2), int))
     with pytest.raises(InvalidTable, match="3 decision rules"):
-        Baseline(Policy.deterministic(mdp.space, np.zeros((3, 2), int)))
+        Baseline(policy, 0.5, np.zeros(2))
+    with pytest.raises(InvalidTable, match="3 decision rules"):
+        CUCRL2(mdp.space, baseline=Baseline(policy), alpha=0.1)
+    with pytest.raises(InvalidTable, match="gain and bias"):
+        CUCRL2(mdp.space, baseline=Baseline(Policy.always(mdp.space, 0), values=np.zeros(2)), alpha=0.1)
 
 
 def test_a_baselines_bias_is_its_own_copy():

@@ -23,7 +23,7 @@ def test_the_examples_run(block, tmp_path, monkeypatch):
 
 
 def test_the_readmes_numbers_are_right():
-    live, exact = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    live, exact, episodes = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     space: dict = {}
     exec(exact, space)
     assert space["known"].gain == pytest.approx(0.4)
@@ -31,6 +31,10 @@ def test_the_readmes_numbers_are_right():
     best = sf.solve.optimal_gain(space["mdp"])
     assert best.gain == pytest.approx(0.91) and best.policy.actions.tolist() == [0, 1]
     assert sf.evaluate(space["run"], space["problem"], 0.1).violations == 0
+    exec(episodes, space)
+    assert sf.evaluate(space["run"], space["problem"], 0.05).violations == 0
+    careless = sf.simulate(space["problem"], sf.UCBVI(space["problem"].space, 10), episodes=3000, seed=0)
+    assert sf.evaluate(careless, space["problem"], 0.05).violations == pytest.approx(250, abs=10)
     exec(live, space)
     assert space["decision"].reason.startswith("Plays the baseline: 5.4 must be saved up before")
 
@@ -84,3 +88,11 @@ def test_the_example_scripts_run(script, capsys):
     space: dict = {"__name__": "__main__"}
     exec(compile(script.read_text(), str(script), "exec"), space)
     assert capsys.readouterr().out
+
+
+def test_the_page_on_learners_and_its_script_have_the_same_learner_and_it_is_short():
+    page, script = (ROOT / "docs" / "adding-a-learner.md").read_text(), ROOT / "examples" / "own_learner.py"
+    lines = script.read_text().splitlines()
+    assert len(lines) < 80
+    first, last = lines.index("    def propose(self) -> sf.Policy:") + 2, lines.index("def main() -> None:") - 2
+    assert "\n".join(lines[first:last]) in page

@@ -311,6 +311,7 @@ def test_driving_a_problem_visits_states_as_the_stationary_distribution_says():
 def test_a_fixed_policy_answers_the_same_until_it_observes_and_plays_its_rules_in_turn():
     space = sf.Space.full(2, 3)
     agent = sf.agents.FixedPolicy(sf.Policy.uniform(space), seed=0)
+    agent.begin(1)
     answers = []
     for _ in range(50):
         assert agent.act(1) == agent.act(1)

@@ -17,32 +17,41 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Baseline": "surefooted.baseline",
+    "CUCBVI": "surefooted.agents.cucbvi",
     "CUCRL2": "surefooted.agents.cucrl2",
     "Counts": "surefooted.counts",
+    "EULER": "surefooted.agents.euler",
     "InvalidTable": "surefooted.errors",
     "Noise": "surefooted.noise",
     "Policy": "surefooted.policy",
     "Problem": "surefooted.problems",
     "Space": "surefooted.space",
+    "StagedMDP": "surefooted.staged",
     "SurefootedError": "surefooted.errors",
     "TabularMDP": "surefooted.mdp",
+    "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
     "evaluate": "surefooted.oracle",
     "simulate": "surefooted.simulation",
 }
-_MODULES = ("agents", "certificate", "confidence", "gym", "planning", "problems", "solve")
+_MODULES = ("agents", "bandits", "certificate", "confidence", "gym", "planning", "problems", "solve", "testing")
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
     from surefooted import agents as agents
+    from surefooted import bandits as bandits
     from surefooted import certificate as certificate
     from surefooted import confidence as confidence
     from surefooted import gym as gym
     from surefooted import planning as planning
     from surefooted import problems as problems
     from surefooted import solve as solve
+    from surefooted import testing as testing
+    from surefooted.agents.cucbvi import CUCBVI as CUCBVI
     from surefooted.agents.cucrl2 import CUCRL2 as CUCRL2
+    from surefooted.agents.euler import EULER as EULER
+    from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
     from surefooted.baseline import Baseline as Baseline
     from surefooted.counts import Counts as Counts
@@ -55,6 +64,7 @@ if TYPE_CHECKING:
     from surefooted.problems import Problem as Problem
     from surefooted.simulation import simulate as simulate
     from surefooted.space import Space as Space
+    from surefooted.staged import StagedMDP as StagedMDP
 
 register_when_imported()
 

@@ -50,6 +50,8 @@ def whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
 
 def is_whole(value: Any, least: int | None = None) -> bool:
     """Whether a single value is a whole number, of at least `least`."""
+    if type(value) is int:
+        return least is None or value >= least
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return bool(np.isfinite(value) and value == int(value) and (least is None or value >= least))

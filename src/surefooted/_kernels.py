@@ -23,6 +23,11 @@ def njit(function: F) -> F:
     return cast(F, numba.njit(cache=True)(function))
 
 
+def inlined(function: F) -> F:
+    """Compile into every caller, which spares it passing many arrays along: for the innermost loops."""
+    return cast(F, numba.njit(cache=True, inline="always")(function))
+
+
 @njit
 def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
     """The number of strongly connected components; `component` [S] gets each state's (Tarjan 1972, without recursion).
@@ -326,3 +331,48 @@ def accumulate_rewards(
         earned[1] = (moved - earned[0]) - corrected
         earned[0] = moved
         out[t] = moved
+
+
+@njit
+def evaluate_stages(
+    pair_ptr: Ints,
+    next_ptr: Ints,
+    next_state: Ints,
+    p: Floats,
+    r: Floats,
+    stride: int,
+    pair: Ints,
+    weights: Floats,
+    values: Floats,
+) -> None:
+    """`values` [H + 1, S] of a policy by backward induction from `values[H]`; pair k of stage h is row k + h * stride.
+
+    The policy plays `pair` [H, S], or if that is empty `weights` [H, K]; one decision rule alone serves all stages.
+    """
+    for h in range(len(values) - 2, -1, -1):
+        for s in range(values.shape[1]):
+            total = 0.0
+            for k in range(pair_ptr[s], pair_ptr[s + 1]):
+                if len(pair) > 0:
+                    weight = 1.0 if pair[min(h, len(pair) - 1), s] == k else 0.0
+                else:
+                    weight = weights[min(h, len(weights) - 1), k]
+                if weight > 0.0:
+                    row = k + h * stride
+                    backup = r[row]
+                    for j in range(next_ptr[row], next_ptr[row + 1]):
+                        backup += p[j] * values[h + 1, next_state[j]]
+                    total += weight * backup
+            values[h, s] = total
+
+
+@njit
+def evaluate_many_stages(
+    pair_ptr: Ints, next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, stride: int, pairs: Ints, first: Floats
+) -> None:
+    """The same for deterministic policies `pairs` [P, H, S] at once; `first` [P, S] gets the values of stage 0."""
+    none = np.zeros((0, 0))
+    values = np.zeros((pairs.shape[1] + 1, pairs.shape[2]))
+    for i in range(len(pairs)):
+        evaluate_stages(pair_ptr, next_ptr, next_state, p, r, stride, pairs[i], none, values)
+        first[i] = values[0]

@@ -90,6 +90,21 @@ def draw_from(u: float, weights: Floats, first: int, last: int) -> int:
 
 
 @njit
+def noisy_reward(draw: float, mean: float, r_max: float, noise: int, scale: float) -> float:
+    """The reward of a step as `Noise` describes it; `draw` is uniform (kinds 1 and 4) or standard normal (2 and 3)."""
+    half = min(mean, r_max - mean)
+    if noise == 1:
+        return r_max if draw * r_max < mean else 0.0
+    if noise == 2:
+        return mean + scale * mean * draw
+    if noise == 3:
+        return min(max(mean + min(max(scale * mean * draw, -half), half), 0.0), r_max)
+    if noise == 4:
+        return min(max(mean + min(scale, half) * (2 * draw - 1), 0.0), r_max)
+    return mean
+
+
+@njit
 def play_episode(
     world: np.random.Generator,
     coin: np.random.Generator,
@@ -121,19 +136,12 @@ def play_episode(
         else:
             k = draw_from(u, weights, pair_ptr[s], pair_ptr[s + 1])
         y = next_state[draw_from(world.random(), p, next_ptr[k], next_ptr[k + 1])]
-        mean = r[k]
-        half = min(mean, r_max - mean)
-        reward = mean
-        if noise == 1:
-            reward = r_max if world.random() * r_max < mean else 0.0
-        elif noise == 2:
-            reward = mean + scale * mean * world.standard_normal()
-        elif noise == 3:
-            reward = mean + min(max(scale * mean * world.standard_normal(), -half), half)
-            reward = min(max(reward, 0.0), r_max)
-        elif noise == 4:
-            reward = mean + min(scale, half) * (2 * world.random() - 1)
-            reward = min(max(reward, 0.0), r_max)
+        draw = 0.0
+        if noise == 1 or noise == 4:
+            draw = world.random()
+        elif noise == 2 or noise == 3:
+            draw = world.standard_normal()
+        reward = noisy_reward(draw, r[k], r_max, noise, scale)
         pairs[t], rewards[t], next_states[t] = k, reward, y
         allowed[k] -= 1
         s = y
@@ -142,3 +150,41 @@ def play_episode(
         if allowed[k] <= 0:
             return t + 1, u
     return len(pairs), u
+
+
+@njit
+def play_stages(
+    draws: Floats,
+    coins: Floats,
+    pair_ptr: Ints,
+    next_ptr: Ints,
+    next_state: Ints,
+    p: Floats,
+    r: Floats,
+    r_max: float,
+    noise: int,
+    scale: float,
+    stride: int,
+    pair: Ints,
+    weights: Floats,
+    s: int,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+) -> None:
+    """Play H stages from s; pair k of stage h is row k + h * stride of the true table.
+
+    `draws` [H, 1 or 2] picks the next state and, if there is noise, the reward; `coins` [H] picks the action of a
+    randomised policy, which plays `weights` [H, K] when `pair` [H, S] is empty. One decision rule alone serves all
+    stages.
+    """
+    for h in range(len(pairs)):
+        if len(pair) > 0:
+            k = pair[min(h, len(pair) - 1), s]
+        else:
+            k = draw_from(coins[h], weights[min(h, len(weights) - 1)], pair_ptr[s], pair_ptr[s + 1])
+        row = k + h * stride
+        y = next_state[draw_from(draws[h, 0], p, next_ptr[row], next_ptr[row + 1])]
+        draw = draws[h, 1] if noise > 0 else 0.0
+        pairs[h], rewards[h], next_states[h] = k, noisy_reward(draw, r[row], r_max, noise, scale), y
+        s = y

@@ -6,21 +6,20 @@ are not stored, and get their mass from prefix sums over the order: a sweep cost
 Nothing here draws or prints; outputs come last and are written in place.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import njit
+from surefooted._kernels import inlined, njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+CLEARLY = 1e-12  # more than rounding, relatively
 DRIFT = (
     15  # a segment of the baseline is extrapolated after so many times fewer sweeps: it can lose no more than a span
 )
-HALVINGS = 200  # of an interval, more than doubles can tell apart
 
 
 class Rows(NamedTuple):
@@ -59,44 +58,10 @@ def workspace(n: int) -> Work:
 
 
 @njit
-def likelihood_interval(successes: float, n: float, x: float) -> tuple[float, float]:
-    """The q in [0, 1] with k ln q + (n - k) ln(1 - q) >= ln(B(k + ½, n - k + ½) / B(½, ½)) - x, k being `successes`.
-
-    Bisection from either side; the outer ends are returned, so that rounding only widens the interval.
-    """
-    failures = n - successes
-    mixture = math.lgamma(successes + 0.5) + math.lgamma(failures + 0.5) - math.lgamma(n + 1.0) - math.log(math.pi)
-    level = mixture - x
-    centre = successes / n
-    lower, upper = 0.0, 1.0
-    if successes > 0.0:
-        inside = centre
-        for _ in range(HALVINGS):
-            q = 0.5 * (lower + inside)
-            if inside - lower <= 1e-6 * inside or q <= lower or q >= inside:
-                break
-            if successes * math.log(q) + (failures * math.log1p(-q) if failures > 0.0 else 0.0) >= level:
-                inside = q
-            else:
-                lower = q
-    if failures > 0.0:
-        inside = centre
-        for _ in range(HALVINGS):
-            q = 0.5 * (upper + inside)
-            if upper - inside <= 1e-6 * (1.0 - inside) or q >= upper or q <= inside:
-                break
-            if (successes * math.log(q) if successes > 0.0 else 0.0) + failures * math.log1p(-q) >= level:
-                inside = q
-            else:
-                upper = q
-    return lower, upper
-
-
-@njit
-def likelihood_intervals(successes: Floats, n: Floats, x: float, lower: Floats, upper: Floats) -> None:
-    """The same for each entry."""
-    for i in range(len(n)):
-        lower[i], upper[i] = likelihood_interval(successes[i], n[i], x)
+def forget_order(work: Work) -> None:
+    """Begin from the states' own order, so that ties, and with them the last digit, forget what came before."""
+    for s in range(len(work.order)):
+        work.order[s] = s
 
 
 @njit
@@ -130,7 +95,7 @@ def rank_states(v: Floats, sign: float, order: Ints, scratch: Ints, rank: Ints, 
         prefix[i + 1] = prefix[i] + v[order[i]]
 
 
-@njit
+@inlined
 def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floats) -> float:
     """The expectation of v under the plausible row k that puts its mass as early in `order` as it may.
 
@@ -427,3 +392,90 @@ def segment_losses(
             losses[i] = -np.inf
             for s in range(len(v)):
                 losses[i] = max(losses[i], bias[s] - v[s])
+
+
+@njit
+def optimistic_stages(
+    pair_ptr: Ints, rows: Rows, r: Floats, stride: int, work: Work, values: Floats, pair: Ints
+) -> bool:
+    """Optimistic backward induction over H stages: `values` [H + 1, S], greedy `pair` [H, S], and whether it changed.
+
+    v_h(s) = max over a of r(s, a) + max over plausible p of p v_{h+1}; `values[H]` is where it begins. Pair k of stage
+    h is row k + h * stride, with stride 0 when all stages share their rows. Of equal pairs the first is greedy. Only to
+    save time, the pair that `pair` holds is tried first (-1: none), and a pair that would surely be worse even if all
+    its slack went to the best state is not looked at further.
+    """
+    changed = False
+    forget_order(work)
+    for h in range(len(pair) - 1, -1, -1):
+        v = values[h + 1]
+        rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
+        top = v[work.order[0]]
+        for s in range(len(v)):
+            first, before = pair_ptr[s], pair[h, s]
+            found = before if before >= 0 else first
+            row = found + h * stride
+            best = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
+            for k in range(first, pair_ptr[s + 1]):
+                if k == found:
+                    continue
+                row = k + h * stride
+                if rows.width[row] < 0.0:
+                    bound = r[row] + rows.slack[row] * top
+                    for j in range(rows.next_ptr[row], rows.next_ptr[row + 1]):
+                        bound += rows.low[j] * v[rows.next_state[j]]
+                    if bound * (1.0 + CLEARLY) < best:
+                        continue
+                backup = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
+                if backup > best or (backup == best and k < found):
+                    best, found = backup, k
+            values[h, s] = best
+            if before != found:
+                pair[h, s], changed = found, True
+    return changed
+
+
+@njit
+def policy_stages(
+    pair_ptr: Ints,
+    rows: Rows,
+    r: Floats,
+    stride: int,
+    sign: float,
+    pair: Ints,
+    weights: Floats,
+    work: Work,
+    values: Floats,
+) -> None:
+    """Backward induction for one policy (Eq. `pess_pe_fh` over a set): `values` [H + 1, S].
+
+    Pessimistic for sign -1 (r the lowest rewards), optimistic for +1. The policy plays `pair` [H, S], or if that is
+    empty `weights` [H, K]; one decision rule alone serves all stages.
+    """
+    forget_order(work)
+    for h in range(len(values) - 2, -1, -1):
+        v = values[h + 1]
+        rank_states(v, sign, work.order, work.scratch, work.rank, work.prefix)
+        for s in range(len(v)):
+            if len(pair) > 0:
+                row = pair[min(h, len(pair) - 1), s] + h * stride
+                values[h, s] = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
+                continue
+            rule, total = min(h, len(weights) - 1), 0.0
+            for k in range(pair_ptr[s], pair_ptr[s + 1]):
+                if weights[rule, k] > 0.0:
+                    row = k + h * stride
+                    total += weights[rule, k] * (r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix))
+            values[h, s] = total
+
+
+@njit
+def many_policy_stages(
+    pair_ptr: Ints, rows: Rows, r: Floats, stride: int, sign: float, pairs: Ints, work: Work, first: Floats
+) -> None:
+    """The same for deterministic policies `pairs` [P, H, S] at once; `first` [P, S] gets the values of stage 0."""
+    none = np.zeros((0, 0))
+    values = np.zeros((pairs.shape[1] + 1, pairs.shape[2]))
+    for i in range(len(pairs)):
+        policy_stages(pair_ptr, rows, r, stride, sign, pairs[i], none, work, values)
+        first[i] = values[0]

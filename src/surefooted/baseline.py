@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surefooted._arrays import real_numbers
 from surefooted.errors import InvalidTable
 from surefooted.policy import Policy
 from surefooted.space import Floats
@@ -11,19 +12,21 @@ from surefooted.space import Floats
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """A policy with its gain and bias (Asm. `asm:baseline`), or without: then both are estimated while it is played.
+    """A policy with what is known of it; what is not is estimated while it is played.
 
-    The bias may be shifted by any constant. Both or neither must be given.
+    Average reward: its gain and bias (Asm. `asm:baseline`), both or neither; the bias may be shifted by any constant.
+    Finite horizon: `values` [S], what it earns in an episode from each state (or [H + 1, S], whose first row is that).
     """
 
     policy: Policy
     gain: float | None = None
     bias: Floats | None = None  # [S]
+    values: Floats | None = None  # [S]
 
     def __post_init__(self) -> None:
         """Refuse what no policy could have."""
         faults, r_max = [], self.policy.space.r_max
-        if self.policy.horizon is not None:
+        if self.policy.horizon is not None and self.gain is not None:
             faults.append(f"the policy has {self.policy.horizon} decision rules: an average-reward baseline has one")
         if (self.gain is None) != (self.bias is None):
             faults.append("give both gain and bias, or neither")
@@ -37,10 +40,21 @@ class Baseline:
                 faults.append("bias has entries that are not finite")
             bias.flags.writeable = False
             object.__setattr__(self, "bias", bias)
+        if self.values is not None:
+            values = real_numbers("values", self.values, faults)
+            first = values[0] if values.ndim == 2 and len(values) else values
+            if first.shape != (self.policy.space.n_states,):
+                faults.append(f"values have shape {values.shape}, not ({self.policy.space.n_states},)")
+            elif not np.all(np.isfinite(first) & (first >= 0)):
+                faults.append("values has entries that are negative or not finite")
+            if self.gain is not None:
+                faults.append("give gain and bias (average reward) or values (finite horizon), not both")
+            first.flags.writeable = False
+            object.__setattr__(self, "values", first)
         if faults:
             raise InvalidTable("this baseline is not valid", faults)
 
     @property
     def is_known(self) -> bool:
-        """Whether gain and bias were given."""
-        return self.gain is not None
+        """Whether gain and bias, or values, were given."""
+        return self.gain is not None or self.values is not None

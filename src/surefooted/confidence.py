@@ -1,19 +1,20 @@
 """From counts to a set of plausible MDPs: one function per inequality, each with its event and its probability.
 
 All take `(counts, delta)` and return a `Plausible`. N is the number of visits of a pair, N+ = max(1, N), t = 1 + all
-visits, S and A the numbers of states and actions. Reward intervals are cut to [0, r_max], probabilities to [0, 1]; a
-pair never tried may earn anything and lead anywhere. Reward widths are for rewards in [0, r_max].
+visits, S and A the numbers of states and actions, K that of pairs; where each stage has dynamics of its own, A and K
+are those of all stages together. Reward intervals are cut to [0, r_max], probabilities to [0, 1]; a pair never tried
+may earn anything and lead anywhere. Reward widths are for rewards in [0, r_max].
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from surefooted import _robust
+from surefooted import _intervals
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.plausible import Plausible
-from surefooted.space import Floats
+from surefooted.space import Floats, Ints
 
 Confidence = Callable[[Counts, float], Plausible]
 
@@ -49,10 +50,7 @@ def simplified_bernstein(counts: Counts, delta: float) -> Plausible:
     = r_max for rewards, 1 for each p(s' | s, a). There is no union over time nor over next states: ship it for
     reproductions, never for one's own problem.
     """
-    S, A, n, _ = _sizes(counts, delta)
-    log = np.full(counts.space.n_pairs, np.log(S * A / delta))
-    width_r = _reward_deviation(counts) * np.sqrt(log / n) + counts.space.r_max * log / n
-    return _boxes(counts, width_r, log, 1.0, 1.0)
+    return _own_rows(_intervals.SIMPLIFIED, counts, delta)
 
 
 def bernstein(counts: Counts, delta: float) -> Plausible:
@@ -63,10 +61,7 @@ def bernstein(counts: Counts, delta: float) -> Plausible:
     1) / δ), K the number of pairs, the failures of all S + 1 intervals of all pairs at all n sum to at most δ, since
     the 1 / (n (n + 1)) sum to 1. So M* is in every set, whenever it is asked for, with probability at least 1 - δ.
     """
-    S, _, n, _ = _sizes(counts, delta)
-    x = np.log(3 * (S + 1) * counts.space.n_pairs * n * (n + 1) / delta)
-    width_r = _reward_deviation(counts) * np.sqrt(2 * x / n) + 3 * counts.space.r_max * x / n
-    return _boxes(counts, width_r, x, 2.0, 3.0)
+    return _own_rows(_intervals.BERNSTEIN, counts, delta)
 
 
 def likelihood(counts: Counts, delta: float) -> Plausible:
@@ -80,48 +75,112 @@ def likelihood(counts: Counts, delta: float) -> Plausible:
     when rewards hardly vary. So M* is in every set with probability at least 1 - δ, for a price of ln(n) / 2 in place
     of 2 ln(n) and no constants.
     """
-    S, _, n, _ = _sizes(counts, delta)
-    K, r_max = counts.space.n_pairs, counts.space.r_max
-    x = np.log((S + 2) * K / delta)
+    return _own_rows(_intervals.LIKELIHOOD, counts, delta)
+
+
+KINDS: dict[Confidence, int] = {
+    simplified_bernstein: _intervals.SIMPLIFIED,
+    bernstein: _intervals.BERNSTEIN,
+    likelihood: _intervals.LIKELIHOOD,
+}  # sets in which the interval of a row depends on that row's own counts alone
+
+
+def _own_rows(kind: int, counts: Counts, delta: float) -> Plausible:
+    """Boxes whose rows depend on their own counts alone."""
+    _sizes(counts, delta)
     next_ptr, next_state, count = counts.rows()
-    trials = np.repeat(n, np.diff(next_ptr))
-    lower, upper = np.empty(count.size), np.empty(count.size)
-    _robust.likelihood_intervals(count.astype(np.float64), trials, x, lower, upper)
-    r_lower, r_upper = np.empty(K), np.empty(K)
-    _robust.likelihood_intervals(np.clip(counts.reward_sum / r_max, 0.0, n), n, x, r_lower, r_upper)
-    y = np.log(3 * (S + 2) * K * n * (n + 1) / delta)
-    low, high = _reward_interval(counts, _reward_deviation(counts) * np.sqrt(2 * y / n) + 3 * r_max * y / n)
-    none = np.empty((2, K))
-    _robust.likelihood_intervals(np.zeros(K), n, x, none[0], none[1])
-    new = counts.visits == 0
-    interval = (
-        np.where(new, 0.0, np.maximum(low, r_max * r_lower)),
-        np.where(new, r_max, np.minimum(high, r_max * r_upper)),
+    r_lower, r_upper, unseen = (np.empty(counts.n_rows) for _ in range(3))
+    p_lower, p_upper = np.empty(count.size), np.empty(count.size)
+    rows = (next_ptr, next_state, p_lower, p_upper)
+    plausible = Plausible(counts.space, r_lower, r_upper, *rows, unseen, stages=counts.stages)
+    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
+    counted = (next_ptr[:-1], np.diff(next_ptr), count)
+    _fill(kind, counts, delta, plausible, counted, np.full(counts.n_rows, -1), nothing)
+    return plausible
+
+
+def _fill(
+    kind: int,
+    counts: Counts,
+    delta: float,
+    plausible: Plausible,
+    counted: tuple[Ints, Ints, Ints],
+    seen: Ints,
+    rows: tuple[Ints, Floats, Floats, Floats],
+) -> bool:
+    """Make the rows of a set anew whose visits are not those `seen`, and their copies in `rows` if there are any.
+
+    False, and nothing done, if one of them has more successors than the set has room for.
+    """
+    space = counts.space
+    changed = _intervals.fill_rows(
+        kind,
+        delta,
+        space.n_states,
+        space.n_actions * counts.stages,
+        space.r_max,
+        counts.visits,
+        counts.reward_sum,
+        counts.reward_square,
+        counted[0],
+        counted[1],
+        counted[2],
+        plausible.next_ptr,
+        seen,
+        plausible.r_lower,
+        plausible.r_upper,
+        plausible.p_lower,
+        plausible.p_upper,
+        plausible.unseen,
+        plausible.next_state,
+        *rows,
     )
-    return Plausible(counts.space, *interval, next_ptr, next_state, lower, upper, np.where(new, 1.0, none[1]))
+    return changed >= 0
 
 
-def _boxes(counts: Counts, width_r: Floats, log: Floats, spread: float, linear: float) -> Plausible:
-    """Boxes of half-width sqrt(spread p̂ (1 - p̂) log / N) + linear log / N around p̂."""
-    next_ptr, next_state, count = counts.rows()
-    pair = np.repeat(np.arange(counts.space.n_pairs), np.diff(next_ptr))
-    n = np.maximum(counts.visits, 1)
-    p_hat = count / n[pair]
-    width = np.sqrt(spread * p_hat * (1 - p_hat) * log[pair] / n[pair]) + linear * log[pair] / n[pair]
-    unseen = np.where(counts.visits == 0, 1.0, np.minimum(linear * log / n, 1.0))
-    lower, upper = np.maximum(p_hat - width, 0.0), np.minimum(p_hat + width, 1.0)
-    interval = _reward_interval(counts, width_r)
-    return Plausible(counts.space, *interval, next_ptr, next_state, lower, upper, unseen)
+class LiveSet:
+    """The set of counts that go on growing: after more steps, only the rows of the pairs they visited are made anew.
+
+    Equal to asking `confidence` again, and much faster where rows depend on their own counts alone; others are asked
+    again. What `current` returned before may have changed.
+    """
+
+    def __init__(self, confidence: Confidence, counts: Counts, delta: float) -> None:
+        self.confidence, self.counts, self.delta = confidence, counts, delta
+        self._kind, self._added = KINDS.get(confidence), counts.added
+        self._restart()
+
+    def current(self) -> Plausible:
+        """The set now."""
+        if self.counts.added != self._added:
+            self._added = self.counts.added
+            if self._kind is None or not self._follow():
+                self._restart()
+        return self._set
+
+    def _restart(self) -> None:
+        """Ask for the whole set."""
+        self._set = self.confidence(self.counts, self.delta)
+        self._added, self._seen = self.counts.added, self.counts.visits.copy()
+        rows = self._set.rows
+        self._copies = (rows.next_state, rows.low, rows.room, rows.slack)
+
+    def _follow(self) -> bool:
+        """Make anew what has changed; False if some row has a successor that is new."""
+        assert self._kind is not None
+        return _fill(self._kind, self.counts, self.delta, self._set, self.counts.pool, self._seen, self._copies)
 
 
 def _ball(counts: Counts, width_r: Floats, width_p: Floats) -> Plausible:
     """L1 balls around p̂."""
     next_ptr, next_state, count = counts.rows()
-    pair = np.repeat(np.arange(counts.space.n_pairs), np.diff(next_ptr))
+    pair = np.repeat(np.arange(counts.n_rows), np.diff(next_ptr))
     p_hat = count / np.maximum(counts.visits, 1)[pair]
-    unseen = np.ones(counts.space.n_pairs)
+    unseen = np.ones(counts.n_rows)
     interval = _reward_interval(counts, width_r)
-    return Plausible(counts.space, *interval, next_ptr, next_state, p_hat, np.ones_like(p_hat), unseen, width_p)
+    return Plausible(
+        counts.space, *interval, next_ptr, next_state, p_hat, np.ones_like(p_hat), unseen, width_p, counts.stages
+    )
 
 
 def _reward_interval(counts: Counts, width: Floats) -> tuple[Floats, Floats]:
@@ -134,16 +193,9 @@ def _reward_interval(counts: Counts, width: Floats) -> tuple[Floats, Floats]:
     return lower, upper
 
 
-def _reward_deviation(counts: Counts) -> Floats:
-    """The empirical standard deviation of each pair's rewards, over N."""
-    n = np.maximum(counts.visits, 1)
-    mean = counts.reward_sum / n
-    return np.asarray(np.sqrt(np.maximum(counts.reward_square / n - mean * mean, 0.0)), dtype=np.float64)
-
-
 def _sizes(counts: Counts, delta: float) -> tuple[int, int, Floats, int]:
-    """S, A, N+ [K] and t, once delta is seen to be a probability."""
+    """S, A (of all stages), N+ [K] and t, once delta is seen to be a probability."""
     if not 0 < delta < 1:
         raise InvalidTable("no such confidence", [f"delta {delta} must lie strictly between 0 and 1"])
     n = np.maximum(counts.visits, 1).astype(np.float64)
-    return counts.space.n_states, counts.space.n_actions, n, counts.total + 1
+    return counts.space.n_states, counts.space.n_actions * counts.stages, n, counts.total + 1

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted import _play
+from surefooted._arrays import is_whole
 from surefooted.errors import InvalidTable
 from surefooted.space import Floats, Ints, Space
 
@@ -18,16 +19,25 @@ class Counts:
 
     `visits`, `reward_sum` and `reward_square` are arrays [K]; `rows()` gives the next-state counts as sparse rows.
     Rewards must lie in [0, r_max], which every bound assumes; with `bounded=False` they may be any finite numbers.
+    With `stages` H each stage h has dynamics of its own: the arrays are [H K], and pair k of stage h is row h K + k.
     """
 
-    def __init__(self, space: Space, bounded: bool = True) -> None:
-        self.space, self.bounded = space, bounded
-        n = space.n_pairs
+    def __init__(self, space: Space, bounded: bool = True, stages: int = 1) -> None:
+        if not is_whole(stages, 1):
+            raise InvalidTable("no such counts", [f"stages {stages} must be a positive whole number"])
+        self.space, self.bounded, self.stages = space, bounded, int(stages)
+        n = self.n_rows
         self.visits = np.zeros(n, dtype=np.int64)
         self.reward_sum, self.reward_square = np.zeros(n), np.zeros(n)
         self._row_start, self._row_length, self._row_room = (np.zeros(n, dtype=np.int64) for _ in range(3))
         self._pool_state, self._pool_count = (np.zeros(256, dtype=np.int64) for _ in range(2))
         self._used = np.zeros(1, dtype=np.int64)
+        self.added = 0  # steps added since it was made
+
+    @property
+    def n_rows(self) -> int:
+        """The pairs of all stages."""
+        return self.stages * self.space.n_pairs
 
     @property
     def total(self) -> int:
@@ -39,16 +49,29 @@ class Counts:
         """Distinct (s, a, s') seen."""
         return int(self._row_length.sum())
 
-    def add(self, s: int, a: int, r: float, s_next: int) -> None:
-        """One step; nothing changes if any part of it is impossible."""
+    def add(self, s: int, a: int, r: float, s_next: int, h: int = 0) -> None:
+        """One step (at stage h); nothing changes if any part of it is impossible."""
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
-        self.add_steps(np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+        if not (is_whole(h, 0) and h < self.stages):
+            raise InvalidTable("no such stage", [f"stage {h}: the stages are 0 to {self.stages - 1}"])
+        self.add_steps(
+            np.array([pair + int(h) * self.space.n_pairs]), np.array([r], dtype=np.float64), np.array([s_next])
+        )
 
     def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Many steps in order, by their pair's index; nothing changes if one is impossible."""
+        """Many steps in order, by their row's index; nothing changes if one is impossible."""
+        self.check_steps(pairs, rewards, next_states)
+        self.add_checked(pairs, rewards, next_states)
+
+    def check_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Raise if one of these steps is impossible."""
         if faults := self._faults(pairs, rewards, next_states):
             raise InvalidTable("these steps cannot be counted", faults)
+
+    def add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Steps that are known to be possible, such as those of a simulator on the same space."""
         done = 0
+        self.added += len(pairs)
         while done < len(pairs):
             done = _play.count_steps(
                 pairs,
@@ -87,22 +110,28 @@ class Counts:
 
     def merge(self, other: "Counts") -> None:
         """Add everything that another agent of the same space has seen."""
-        if other.space != self.space:
-            raise InvalidTable("counts of different spaces", [f"{self.space} and {other.space}"])
+        if other.space != self.space or other.stages != self.stages:
+            sizes = [f"{counts.space} with {counts.stages} stages" for counts in (self, other)]
+            raise InvalidTable("counts of different spaces", [" and ".join(sizes)])
         if self.bounded and not other.bounded:
             raise InvalidTable("counts of different kinds", ["the other ones may hold rewards outside [0, r_max]"])
         next_ptr, next_state, count = other.rows()
-        pairs = np.repeat(np.arange(self.space.n_pairs), np.diff(next_ptr))
+        pairs = np.repeat(np.arange(self.n_rows), np.diff(next_ptr))
         names = ("visits", "reward_sum", "reward_square")
         sums = [getattr(self, name) + getattr(other, name) for name in names]
         self.add_steps(np.repeat(pairs, count), np.zeros(int(count.sum())), np.repeat(next_state, count))
         for name, total in zip(names, sums, strict=True):
             getattr(self, name)[:] = total
 
+    @property
+    def pool(self) -> tuple[Ints, Ints, Ints]:
+        """The same as it is stored: where each row starts, its length, and the counts of the pool they are in."""
+        return self._row_start, self._row_length, self._pool_count
+
     def rows(self) -> tuple[Ints, Ints, Ints]:
         """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""
         size = self.n_transitions
-        next_ptr = np.empty(self.space.n_pairs + 1, dtype=np.int64)
+        next_ptr = np.empty(self.n_rows + 1, dtype=np.int64)
         next_state, count = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
         pool = (self._row_start, self._row_length, self._pool_state, self._pool_count)
         _play.compact_rows(*pool, next_ptr, next_state, count)
@@ -117,12 +146,13 @@ class Counts:
             "next_state": next_state,
             "next_count": count,
             "bounded": self.bounded,
+            "stages": self.stages,
         }
 
     @classmethod
     def from_state_dict(cls, space: Space, state: Mapping[str, Any]) -> Self:
         """The counts that `state_dict` described."""
-        counts = cls(space, bool(state["bounded"]))
+        counts = cls(space, bool(state["bounded"]), int(state["stages"]))
         for name in ("visits", "reward_sum", "reward_square"):
             getattr(counts, name)[:] = state[name]
         counts._row_start = np.array(state["next_ptr"][:-1], dtype=np.int64)
@@ -138,7 +168,7 @@ class Counts:
         space = self.space
         if not (np.shape(pairs) == np.shape(rewards) == np.shape(next_states)):
             return [f"{len(pairs)} pairs, {len(rewards)} rewards and {len(next_states)} next states"]
-        lost = (pairs < 0) | (pairs >= space.n_pairs)
+        lost = (pairs < 0) | (pairs >= self.n_rows)
         faults = [f"step {i}: there is no pair {pairs[i]}" for i in np.flatnonzero(lost)]
         nowhere = (next_states < 0) | (next_states >= space.n_states)
         faults += [f"step {i}: there is no state {next_states[i]}" for i in np.flatnonzero(nowhere)]
@@ -148,6 +178,7 @@ class Counts:
             bad |= (rewards < -slack) | (rewards > space.r_max + slack)
         limit = f"[0, {space.r_max:g}]" if self.bounded else "the finite numbers"
         for i in np.flatnonzero(bad & ~lost):
-            s, a = space.pair_state[pairs[i]], space.pair_action[pairs[i]]
+            k = pairs[i] % space.n_pairs
+            s, a = space.pair_state[k], space.pair_action[k]
             faults.append(f"step {i}: state {s}, action {a}: reward {rewards[i]:g} is outside {limit}")
         return faults

@@ -56,6 +56,15 @@ class TabularMDP(FrozenArrays):
         np.divide(self.p, np.repeat(sums, np.diff(self.next_ptr)), out=self.p)
         freeze(self.next_ptr, self.next_state, self.p, self.r)
 
+    @property
+    def stages(self) -> int:
+        """One: all stages of a finite horizon share these dynamics."""
+        return 1
+
+    def stage(self, h: int) -> "TabularMDP":
+        """The dynamics of stage h: these."""
+        return self
+
     @classmethod
     def from_arrays(
         cls,

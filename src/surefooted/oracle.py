@@ -7,32 +7,33 @@ conditions that the paper discusses and rejects in Sec. 3 are here too, so that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from surefooted import solve
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.errors import InvalidTable
+from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
-from surefooted.simulation import Run
+from surefooted.simulation import EpisodicRun, Run
 from surefooted.space import Bools, Floats
+from surefooted.staged import Dynamics
 
 ROUNDING = 1e-11  # a margin is negative when it is below minus this, times what the baseline earned so far
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Per step, [T]: what the run and the baseline were expected to earn so far, the regret, and the exact margin."""
+class Margins:
+    """What the run and the baseline were expected to earn so far, and the exact margin: per step, or per episode."""
 
-    expected: Floats  # E[r_1 + .. + r_t | s_1, μ_t]
-    baseline: Floats  # E[r_1 + .. + r_t | s_1, π_b]
-    regret: Floats  # t g* - (r_1 + .. + r_t), Eq. `regret`
-    pseudo_regret: Floats  # t g* - expected
+    expected: Floats
+    baseline: Floats
     margin: Floats  # expected - (1 - α) baseline
 
     @property
     def violated(self) -> Bools:
-        """The steps at which the condition does not hold, [T]."""
+        """The steps (or episodes) at which the condition does not hold."""
         return np.asarray(self.margin < -ROUNDING * np.maximum(self.baseline, 1.0))
 
     @property
@@ -46,22 +47,61 @@ class Evaluation:
         return int(np.argmax(self.violated)) + 1 if self.violations else None
 
     def violation_fraction(self, first: int = 1, last: int | None = None) -> float:
-        """The share of the steps first .. last (counted from 1, both included) at which the condition does not hold."""
+        """The share of the steps first .. last (counted from 1, both included) at which it does not hold."""
         window = self.violated[max(first - 1, 0) : last]
         if first < 1 or (last is not None and last < first) or window.size == 0:
             raise InvalidTable("an empty window", [f"no steps from {first} to {last} among {self.violated.size}"])
         return float(window.mean())
 
 
-def evaluate(run: Run, problem: Problem, alpha: float) -> Evaluation:
-    """The exact margin of Eq. `cumrew_condition` at every step, and the regret."""
+@dataclass(frozen=True)
+class Evaluation(Margins):
+    """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b]."""
+
+    regret: Floats  # t g* - (r_1 + .. + r_t), Eq. `regret`
+    pseudo_regret: Floats  # t g* - expected
+
+
+@dataclass(frozen=True)
+class EpisodicEvaluation(Margins):
+    """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l)."""
+
+    regret: Floats  # sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`
+    realised_regret: Floats  # sum of V*(s_l) - rewards of episode l
+
+
+@overload
+def evaluate(run: Run, problem: Problem, alpha: float) -> Evaluation: ...
+
+
+@overload
+def evaluate(run: EpisodicRun, problem: Problem, alpha: float) -> EpisodicEvaluation: ...
+
+
+def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluation | EpisodicEvaluation:
+    """The exact margin and the regret: Eq. `cumrew_condition` at every step, or `conservative_cond_fh` per episode."""
+    if isinstance(run, EpisodicRun):
+        return evaluate_episodes(run, problem.mdp, problem.baseline, alpha)
     _check(alpha)
     expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
     best: Floats = np.arange(1, run.steps + 1) * np.float64(solve.optimal_gain(problem.mdp).gain)
     margin = expected - (1 - alpha) * baseline
     regret: Floats = best - np.cumsum(run.rewards)
-    return Evaluation(expected, baseline, regret, best - expected, margin)
+    return Evaluation(expected, baseline, margin, regret, best - expected)
+
+
+def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float) -> EpisodicEvaluation:
+    """The exact margin of Eq. `conservative_cond_fh` after every episode, and the regret."""
+    _check(alpha)
+    if mdp.space != baseline.space:
+        raise InvalidTable("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
+    first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
+    earned = np.cumsum(first[run.played, run.starts])
+    base = np.cumsum(solve.policy_values(mdp, baseline, run.horizon)[0][run.starts])
+    best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
+    realised = best - np.cumsum(run.rewards.sum(axis=1))
+    return EpisodicEvaluation(earned, base, earned - (1 - alpha) * base, best - earned, realised)
 
 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
@@ -86,6 +126,7 @@ def reward_margin(run: Run, problem: Problem, alpha: float, seed: int | np.rando
     _check(alpha)
     world, coin = (np.random.default_rng(child) for child in np.random.SeedSequence(_entropy(seed)).spawn(2))
     agent, s, earned = FixedPolicy(problem.baseline, coin), run.start, np.empty(run.steps)
+    agent.begin(s)
     for t in range(run.steps):
         pair = problem.space.pair(s, agent.act(s).action)
         earned[t], s_next = problem.mdp.draw(world, pair)

@@ -6,10 +6,11 @@ from typing import Literal
 import numpy as np
 
 from surefooted import _robust
+from surefooted._arrays import is_whole
 from surefooted.errors import InvalidTable
 from surefooted.plausible import Plausible
 from surefooted.policy import Policy
-from surefooted.space import Floats, Ints, Space
+from surefooted.space import Floats, Ints
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 SWEEPS = 20_000  # value iterations before the bounds so far are the answer
@@ -49,7 +50,7 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     D).
     """
     space = plausible.space
-    v = _start(space, epsilon, start)
+    v = _start(plausible, epsilon, start)
     pair = np.zeros(space.n_states, dtype=np.int64)
     lower, upper, sweeps = _robust.optimistic_iteration(
         space.pair_ptr, plausible.rows, plausible.r_upper, DAMPING, epsilon, most, v, pair
@@ -71,14 +72,50 @@ def policy_gain(
     in every plausible MDP, converged or not (Lemma `bound_evi`, with lower in place of g_n - epsilon). Optimistic
     likewise from above, with upper.
     """
-    if policy.space != plausible.space:
-        raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
-    if side not in ("pessimistic", "optimistic"):
-        raise InvalidTable("no such side", [f"side {side!r} must be 'pessimistic' or 'optimistic'"])
-    v = _start(plausible.space, epsilon, start)
-    sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
+    sign, r = _side(plausible, policy, side)
+    v = _start(plausible, epsilon, start)
     lower, upper, sweeps = _robust.evaluate_policy(*played(policy), plausible.rows, r, sign, DAMPING, epsilon, most, v)
     return Plan(policy, lower, upper, v, sweeps, upper - lower <= epsilon)
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """Optimistic backward induction: `values` [H + 1, S] above V* of every plausible MDP, and the greedy policy."""
+
+    policy: Policy
+    values: Floats
+
+
+def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
+    """The largest value of any policy in any plausible MDP, stage by stage (Eq. `optimality_eq_fh` over the set).
+
+    Rewards and rows are chosen anew for each stage, which only enlarges the set. Values never leave [0, (H - h) r_max].
+    """
+    space, horizon = plausible.space, _horizon(plausible, horizon)
+    values = np.zeros((horizon + 1, space.n_states))
+    pair = np.zeros((horizon, space.n_states), dtype=np.int64)
+    work, stride = _robust.workspace(space.n_states), _stride(plausible)
+    _robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
+    return StagePlan(Policy(space, pair=pair), values)
+
+
+def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side = "pessimistic") -> Floats:
+    """Values [H + 1, S] below (or above) V^π_h(s) of every plausible MDP, for any policy.
+
+    Lemma `value_function_pessimism_fh`: Eq. `pess_pe_fh` with the worst plausible reward and row of each pair in place
+    of estimates and a bonus.
+    """
+    sign, r = _side(plausible, policy, side)
+    values = np.zeros((_horizon(plausible, horizon) + 1, plausible.space.n_states))
+    work, stride = _robust.workspace(plausible.space.n_states), _stride(plausible)
+    stages = policy.stages(len(values) - 1)
+    _robust.policy_stages(plausible.space.pair_ptr, plausible.rows, r, stride, sign, *stages, work, values)
+    return values
+
+
+def _stride(plausible: Plausible) -> int:
+    """How far apart a pair's rows of two stages are: 0 when all stages share one."""
+    return plausible.space.n_pairs if plausible.stages > 1 else 0
 
 
 def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
@@ -93,8 +130,29 @@ def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
     return ptr.astype(np.int64), pairs, policy.weights[pairs]
 
 
-def _start(space: Space, epsilon: float, start: Floats | None) -> Floats:
+def _side(plausible: Plausible, policy: Policy, side: Side) -> tuple[float, Floats]:
+    """The sign of a side, and its rewards; an error if the policy is of another space."""
+    if policy.space != plausible.space:
+        raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
+    if side not in ("pessimistic", "optimistic"):
+        raise InvalidTable("no such side", [f"side {side!r} must be 'pessimistic' or 'optimistic'"])
+    return (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
+
+
+def _horizon(plausible: Plausible, horizon: int) -> int:
+    """The horizon as an int, if the set has that many stages."""
+    if not is_whole(horizon, 1):
+        raise InvalidTable("not a length", [f"horizon must be a whole number of at least 1, not {horizon}"])
+    if plausible.stages not in (1, horizon):
+        raise InvalidTable("set and horizon do not fit", [f"a set of {plausible.stages} stages for {horizon}"])
+    return int(horizon)
+
+
+def _start(plausible: Plausible, epsilon: float, start: Floats | None) -> Floats:
     """A fresh start vector."""
+    space = plausible.space
+    if plausible.stages > 1:
+        raise InvalidTable("no gain", [f"the set has {plausible.stages} stages: a gain needs dynamics that stay"])
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidTable("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
     v = np.zeros(space.n_states) if start is None else np.array(start, dtype=np.float64)

@@ -53,6 +53,15 @@ class Policy(FrozenArrays):
             object.__setattr__(self, "weights", None)
 
     @classmethod
+    def of_pairs(cls, space: Space, pair: Ints) -> Self:
+        """The deterministic policy of pairs [S] or [H, S] that are known to be right: copied, not checked."""
+        policy = object.__new__(cls)
+        pair = pair.copy()
+        pair.flags.writeable = False
+        policy.__dict__.update(space=space, pair=pair, weights=None)
+        return policy
+
+    @classmethod
     def deterministic(cls, space: Space, actions: ArrayLike) -> Self:
         """The policy that plays actions[s], or actions[h, s] at stage h."""
         try:
@@ -119,6 +128,13 @@ class Policy(FrozenArrays):
         return type(self)(self.space, weights=(1 - share) * self.dense_weights + share * other.dense_weights)
 
     @property
+    def key(self) -> tuple[bytes, tuple[int, ...], bool]:
+        """What tells it from other policies of its space."""
+        array = self.pair if self.pair is not None else self.weights
+        assert array is not None
+        return array.tobytes(), array.shape, self.is_deterministic
+
+    @property
     def is_deterministic(self) -> bool:
         """Whether each state (and stage) has one action."""
         return self.pair is not None
@@ -164,6 +180,17 @@ class Policy(FrozenArrays):
             return Policy(self.space, pair=self.pair[h])
         assert self.weights is not None
         return Policy(self.space, weights=self.weights[h])
+
+    def stages(self, horizon: int) -> tuple[Ints, Floats]:
+        """Decision rules as kernels take them: pairs [H, S] or none, weights [H, K] or none; H is 1 when stationary."""
+        if self.horizon not in (None, horizon):
+            fault = f"{self.horizon} decision rules for {horizon} stages"
+            raise InvalidTable("policy and horizon do not fit", [fault])
+        no_pairs, no_weights = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
+        if self.pair is not None:
+            return self.pair.reshape(-1, self.space.n_states), no_weights
+        assert self.weights is not None
+        return no_pairs, self.weights.reshape(-1, self.space.n_pairs)
 
     def draw(self, rng: np.random.Generator, s: int, h: int = 0) -> int:
         """A pair for state s at stage h; a deterministic policy draws nothing."""

@@ -1,19 +1,25 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
 
 import numpy as np
 
 from surefooted import _play
 from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision
+from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player, Segment
 from surefooted.errors import InvalidTable
 from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
-from surefooted.space import Floats, Ints
+from surefooted.space import Bools, Floats, Ints, Space
+from surefooted.staged import Dynamics
 
 CHUNK = 1 << 16  # steps of one episode that are played before they are counted
+BLOCK = 1 << 12  # numbers drawn at a time for the steps of short episodes
 
 
 @dataclass(frozen=True)
@@ -44,17 +50,151 @@ class Run:
         return sum(segment.length for segment in self.segments if segment.role == "baseline")
 
 
-def simulate(problem: Problem, agent: Player, steps: int, seed: int | np.random.SeedSequence = 0) -> Run:
-    """Play `steps` steps from the problem's start; `seed` draws next states and rewards, the agent has its own."""
+@dataclass(frozen=True)
+class EpisodicRun:
+    """What happened in K episodes of H steps: starts, decisions with their policies, every step."""
+
+    starts: Ints  # [K]
+    policies: list[Policy]
+    decisions: list[Decision]  # one for each episode
+    pairs: Ints  # [K, H]
+    rewards: Floats  # [K, H]
+    next_states: Ints  # [K, H]
+
+    @property
+    def episodes(self) -> int:
+        """K."""
+        return self.starts.size
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.pairs.shape[1])
+
+    @cached_property
+    def played(self) -> Ints:
+        """The index of each episode's policy, [K]."""
+        return np.array([decision.policy for decision in self.decisions], dtype=np.int64)
+
+    @cached_property
+    def explored(self) -> Bools:
+        """Which episodes were not conservative, [K]."""
+        return np.array([decision.role == "optimistic" for decision in self.decisions], dtype=bool)
+
+    @property
+    def baseline_episodes(self) -> int:
+        """Episodes played with the baseline in the conservative role."""
+        return int(np.sum(~self.explored))
+
+
+@overload
+def simulate(problem: Problem, agent: Player, steps: int, seed: int | np.random.SeedSequence = 0) -> Run: ...
+
+
+@overload
+def simulate(
+    problem: Problem,
+    agent: EpisodicPlayer,
+    *,
+    episodes: int,
+    seed: int | np.random.SeedSequence = 0,
+    starts: Ints | None = None,
+) -> EpisodicRun: ...
+
+
+def simulate(
+    problem: Problem,
+    agent: Player | EpisodicPlayer,
+    steps: int | None = None,
+    seed: int | np.random.SeedSequence = 0,
+    *,
+    episodes: int | None = None,
+    starts: Ints | None = None,
+) -> Run | EpisodicRun:
+    """Play `steps` steps, or `episodes` episodes of a finite horizon, from the problem's start.
+
+    `seed` draws next states and rewards, the agent has its own. `starts` [episodes] are the first states of the
+    episodes, where they differ.
+    """
+    if isinstance(agent, EpisodicPlayer):
+        if steps is not None or episodes is None:
+            raise InvalidTable("no such run", ["an agent of episodes plays `episodes`, not `steps`"])
+        if problem.horizon != agent.horizon:
+            fault = f"the agent has horizon {agent.horizon}, the problem {problem.horizon}"
+            raise InvalidTable("agent and problem do not fit", [fault])
+        if not is_whole(episodes, 1):
+            raise InvalidTable("no such run", [f"episodes {episodes} must be a positive whole number"])
+        where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
+        if where.shape != (episodes,):
+            raise InvalidTable("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
+        return simulate_episodes(problem.mdp, agent, where, seed)
+    if steps is None or episodes is not None or starts is not None:
+        raise InvalidTable("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
+    return _simulate_steps(problem, agent, steps, seed)
+
+
+def simulate_episodes(
+    mdp: Dynamics, agent: EpisodicPlayer, starts: Ints, seed: int | np.random.SeedSequence = 0
+) -> EpisodicRun:
+    """Play an episode from each of `starts` [K] on a table, or on one table for each stage."""
+    faults = _misfits(mdp, agent.space, agent.bounded)
+    if agent.episodes:
+        faults.append(f"the agent has played already, {agent.episodes} episodes")
+    if mdp.stages not in (1, agent.horizon):
+        faults.append(f"the agent has horizon {agent.horizon}, the dynamics {mdp.stages} stages")
+    if faults:
+        raise InvalidTable("agent and problem do not fit", faults)
+    for s in np.unique(starts):
+        mdp.space.check_state(s)
+    stride = mdp.space.n_pairs if mdp.stages > 1 else 0
+    table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    shape = (len(starts), agent.horizon)
+    pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
+    draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
+    rules: dict[int, tuple[Ints, Floats]] = {}
+    for i, s in enumerate(starts.tolist()):
+        agent.begin(s)
+        policy, q, u, coins = agent.policy, agent.decisions[-1].policy, agent.u, no_coins
+        assert policy is not None
+        if q not in rules:
+            rules[q] = policy.stages(agent.horizon)
+        if policy.weights is not None:
+            coins = np.empty(agent.horizon + 1)
+            coins[0], coins[1:] = u, agent.coin.random(agent.horizon)
+            u = float(coins[-1])
+        episode = (pairs[i], rewards[i], next_states[i])
+        _play.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)
+        agent.absorb(*episode, u)
+    return EpisodicRun(np.array(starts), list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
+
+
+def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
+    """The numbers of each episode, [H, 1 or 2], in the order in which `TabularMDP.draw` draws them."""
+    if noise in (2, 3):
+        while True:
+            yield np.array([(world.random(), world.standard_normal()) for _ in range(horizon)])
+    width = 1 if noise == 0 else 2
+    while True:
+        yield from world.random((max(1, BLOCK // (horizon * width)), horizon, width))
+
+
+def _misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
+    """Why an agent cannot play on a table."""
+    faults = [] if space == mdp.space else [f"agent on {space}, problem on {mdp.space}"]
+    if bounded and not mdp.noise.bounded:
+        kind = mdp.noise.kind
+        faults.append(f"{kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise")
+    return faults
+
+
+def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.random.SeedSequence) -> Run:
+    """Play `steps` steps of an average-reward agent."""
     mdp = problem.mdp
-    if agent.space != mdp.space:
-        raise InvalidTable("agent and problem do not fit", [f"agent on {agent.space}, problem on {mdp.space}"])
+    faults = _misfits(mdp, agent.space, agent.counts.bounded)
     if agent.start is not None:
-        fault = f"the agent has begun already, in state {agent.start}, and played {agent.t} steps"
-        raise InvalidTable("agent and problem do not fit", [fault])
-    if agent.counts.bounded and not mdp.noise.bounded:
-        fault = f"{mdp.noise.kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise"
-        raise InvalidTable("agent and problem do not fit", [fault])
+        faults.append(f"the agent has begun already, in state {agent.start}, and played {agent.t} steps")
+    if faults:
+        raise InvalidTable("agent and problem do not fit", faults)
     if not is_whole(steps, 1):
         raise InvalidTable("no such run", [f"steps {steps} must be a positive whole number"])
     world = np.random.default_rng(seed)

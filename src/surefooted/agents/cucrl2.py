@@ -70,6 +70,10 @@ class CUCRL2(Player):
             faults.append(f"alpha {alpha} must lie strictly between 0 and 1")
         if baseline.policy.space != space:
             faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
+        if baseline.policy.horizon is not None:
+            faults.append(f"the baseline has {baseline.policy.horizon} decision rules: an average-reward one has one")
+        if baseline.values is not None:
+            faults.append("the baseline has values: for average reward give its gain and bias, or neither")
         if certificate not in CERTIFICATES:
             faults.append(f"there is no certificate {certificate!r}; there are {', '.join(CERTIFICATES)}")
         if not minimum >= 1:

@@ -1,8 +1,11 @@
 """An agent that plays one policy for ever: the baseline itself, or an optimal policy, to compare with."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from surefooted.agents.agent import Decision, Role
+from surefooted.errors import InvalidTable, SurefootedError
 from surefooted.policy import Policy
 
 
@@ -11,23 +14,47 @@ class FixedPolicy:
 
     def __init__(self, policy: Policy, seed: int | np.random.Generator = 0, role: Role = "baseline") -> None:
         self.policy, self.role = policy, role
-        self.h = 0
+        self.h, self.state = 0, -1
         self._rng = np.random.default_rng(seed)
         self._u = float(self._rng.random())
 
     def begin(self, s: int) -> None:
         """Back to the first decision rule."""
-        self.policy.space.check_state(s)
-        self.h = 0
+        self.state, self.h = self.policy.space.check_state(s), 0
 
     def act(self, s: int) -> Decision:
         """The policy's action; the same one however often it is asked."""
-        pair = self.policy.pair_at(self.policy.space.check_state(s), self._u, self.h)
-        return Decision(self.role, "Plays a fixed policy.", int(self.policy.space.pair_action[pair]))
+        if self.state < 0:
+            raise SurefootedError("the run has not begun: tell the agent where it starts with begin(s)")
+        return Decision(self.role, "Plays a fixed policy.", int(self.policy.space.pair_action[self._pair(s)]))
 
     def observe(self, s: int, a: int, r: float, s_next: int) -> None:
-        """One step on."""
-        self.policy.space.pair(s, a)
-        self.policy.space.check_state(s_next)
-        self.h += 1
+        """One step on; nothing changes if the step is impossible."""
+        asked = self.act(s).action
+        space = self.policy.space
+        space.pair(s, a)
+        faults = [f"state {s}: the agent asked for action {asked}, not {a}"] if a != asked else []
+        if s != self.state:
+            faults.append(f"the last step led to state {self.state}, this one begins in {s}")
+        if not np.isfinite(r):
+            faults.append(f"state {s}, action {a}: reward {r} is not a number")
+        if faults:
+            raise InvalidTable("this step cannot be", faults)
+        self.state, self.h = space.check_state(s_next), self.h + 1
         self._u = float(self._rng.random())
+
+    def _pair(self, s: int) -> int:
+        s = self.policy.space.check_state(s)
+        if self.policy.horizon is not None and self.h >= self.policy.horizon:
+            raise SurefootedError("the episode is over: tell the agent where the next one starts with begin(s)")
+        return self.policy.pair_at(s, self._u, self.h)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly."""
+        return {"h": self.h, "state": self.state, "u": self._u, "coin": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        self.h, self.state, self._u = state["h"], state["state"], state["u"]
+        self._rng.bit_generator.state = state["coin"]
+        return self

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Agent
+from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.errors import InvalidTable, SurefootedError
 from surefooted.gym.environment import TabularEnv
 from surefooted.space import Bools, Space
@@ -146,10 +147,16 @@ class Transcript:
 
 
 def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> Transcript:
-    """Let an agent act in the environment for a number of steps, over as many episodes as that takes."""
+    """Let an agent act in the environment for a number of steps, over as many episodes as that takes.
+
+    An agent of episodes of H steps begins anew every H steps, and the environment is reset with it. Where a terminated
+    episode absorbs, such an agent is told of the steps left, in which nothing happens (and 0 is earned).
+    """
     log = Transcript()
+    horizon = agent.horizon if isinstance(agent, EpisodicPlayer) else None
     s, mask = _reset(bridge, seed)
     agent.begin(s)
+    h = 0  # steps of the agent's episode
     for step in range(steps):
         a = agent.act(s).action
         if mask is not None and not mask[a]:
@@ -157,16 +164,24 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
             raise InvalidTable(f"step {step + 1} cannot be played", [fault])
         observation, raw, terminated, truncated, info = bridge.env.step(bridge.actions.decode(a))
         r, s_next, mask = bridge.reward(raw), bridge.states.encode(observation), info.get("action_mask")
-        over = bool(terminated or truncated)
+        over, h = bool(terminated or truncated), h + 1
+        if horizon is not None and h < horizon and truncated and not terminated:
+            fault = f"the environment cuts an episode after {h} steps, the agent's has {horizon}: they must agree"
+            raise InvalidTable(f"step {step + 1} cannot be learnt from", [fault])
         start = s_next
-        if over:
+        if over or h == horizon:
             start, mask = _reset(bridge, None)
         if terminated:
             s_next = start if bridge.terminal is None else bridge.terminal
         agent.observe(s, a, r, s_next)
-        if over and not (terminated and bridge.terminal is None):  # a jump: no transition led to the new start
-            agent.begin(start)
         log.add(s, a, r, s_next, bool(terminated), bool(truncated))
+        jumped = over and not (terminated and bridge.terminal is None)  # no transition led to the new start
+        if horizon is not None and terminated and bridge.terminal is not None:
+            for _ in range(horizon - h):
+                agent.observe(s_next, agent.act(s_next).action, bridge.reward(0.0), s_next)
+        if jumped or h == horizon:
+            agent.begin(start)
+            h = 0
         s = start
     return log
 

@@ -16,6 +16,7 @@ from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.solve.chain import induced_chain
 from surefooted.space import Floats
+from surefooted.staged import Dynamics
 
 
 @dataclass(frozen=True)
@@ -26,29 +27,28 @@ class OptimalValues:
     policy: Policy
 
 
-def optimal_values(mdp: TabularMDP, horizon: int) -> OptimalValues:
+def optimal_values(mdp: Dynamics, horizon: int) -> OptimalValues:
     """V*_h(s) for every stage and state, by backward induction (Eq. `optimality_eq_fh`)."""
-    horizon = _positive("horizon", horizon)
+    horizon = _stages(mdp, horizon)
     values = np.zeros((horizon + 1, mdp.n_states))
     pair = np.empty((horizon, mdp.n_states), dtype=np.int64)
     q = np.empty(mdp.space.n_pairs)
     for h in range(horizon - 1, -1, -1):
-        _kernels.backup_pairs(mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, values[h + 1], q)
+        table = mdp.stage(h)
+        _kernels.backup_pairs(table.next_ptr, table.next_state, table.p, table.r, values[h + 1], q)
         _kernels.best_pairs(mdp.space.pair_ptr, q, values[h], pair[h])
     return OptimalValues(values, Policy(mdp.space, pair=pair))
 
 
-def policy_values(mdp: TabularMDP, policy: Policy, horizon: int) -> Floats:
+def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
     """V^π_h(s), [H + 1, S], of a policy that is stationary or has `horizon` decision rules."""
-    horizon = _positive("horizon", horizon)
-    if policy.horizon not in (None, horizon):
-        raise InvalidTable("policy and horizon do not fit", [f"{policy.horizon} decision rules for {horizon} stages"])
+    horizon = _stages(mdp, horizon)
+    if policy.space != mdp.space:
+        raise InvalidTable("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     values = np.zeros((horizon + 1, mdp.n_states))
-    chain = induced_chain(mdp, policy.rule(0))
-    for h in range(horizon - 1, -1, -1):
-        if policy.horizon is not None:
-            chain = induced_chain(mdp, policy.rule(h))
-        _kernels.backup_pairs(chain.next_ptr, chain.next_state, chain.p, chain.r, values[h + 1], values[h])
+    stride = mdp.space.n_pairs if mdp.stages > 1 else 0
+    table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, stride)
+    _kernels.evaluate_stages(*table, *policy.stages(horizon), values)
     return values
 
 
@@ -94,6 +94,14 @@ def _distribution(mdp: TabularMDP, start: int | ArrayLike) -> Floats:
         raise InvalidTable("no such start", [f"the start must be a state or a distribution over {mdp.n_states} states"])
     x /= x.sum()
     return x
+
+
+def _stages(mdp: Dynamics, horizon: int) -> int:
+    """The horizon as an int, if the MDP has that many stages."""
+    horizon = _positive("horizon", horizon)
+    if mdp.stages not in (1, horizon):
+        raise InvalidTable("MDP and horizon do not fit", [f"dynamics of {mdp.stages} stages for {horizon} stages"])
+    return horizon
 
 
 def _positive(name: str, value: int, least: int = 1) -> int:

@@ -1,0 +1,114 @@
+"""Finite horizon: how many episodes per second, how the cost of an episode grows, and what safety costs.
+
+Three tables. The first is one core after compilation, the best of three runs. The second has garnets with four actions
+and the seconds per episode divided by H x stored transitions. The third is the paper's gridworld experiment.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+import surefooted as sf
+
+ALPHA, EPISODES, EARLY = 0.05, 3_000, 300
+
+
+def gridworld_agents(problem):
+    """Name and maker of each agent, from a seed."""
+    space, horizon = problem.space, problem.horizon
+    known = sf.Baseline(problem.baseline, values=sf.solve.policy_values(problem.mdp, problem.baseline, horizon))
+    simplified = {"confidence": sf.confidence.simplified_bernstein}
+    bernstein = {"confidence": sf.confidence.bernstein}
+    conservative = {"alpha": ALPHA, "baseline": known}
+    printed = {"learn_from": "optimistic", "reevaluate": False}
+    return {
+        "UCBVI": lambda seed: sf.UCBVI(space, horizon, seed=seed),
+        "UCBVI, simplified Bernstein": lambda seed: sf.UCBVI(space, horizon, **simplified, seed=seed),
+        "UCBVI, Bernstein": lambda seed: sf.UCBVI(space, horizon, **bernstein, seed=seed),
+        "UCBVI, Hoeffding bonus": lambda seed: sf.UCBVI(
+            space, horizon, bonus="hoeffding", episodes=EPISODES, seed=seed
+        ),
+        "UCBVI, Freedman bonus": lambda seed: sf.UCBVI(space, horizon, bonus="freedman", episodes=EPISODES, seed=seed),
+        "EULER": lambda seed: sf.EULER(space, horizon, seed=seed),
+        "CUCB-VI": lambda seed: sf.CUCBVI(space, horizon, **conservative, seed=seed),
+        "CUCB-VI, simplified Bernstein": lambda seed: sf.CUCBVI(
+            space, horizon, **conservative, **simplified, seed=seed
+        ),
+        "CUCB-VI as printed, simplified": lambda seed: sf.CUCBVI(
+            space, horizon, **conservative, **simplified, **printed, seed=seed
+        ),
+        "CUCB-VI, baseline unknown": lambda seed: sf.CUCBVI(
+            space, horizon, alpha=ALPHA, baseline=sf.Baseline(problem.baseline), seed=seed
+        ),
+        "CUCB-VI over EULER": lambda seed: sf.CUCBVI(
+            space, horizon, **conservative, learner=sf.EULER(space, horizon), seed=seed
+        ),
+        "always the baseline": lambda seed: sf.CUCBVI(
+            space, horizon, alpha=1e-9, baseline=known, learn_from="optimistic", seed=seed
+        ),
+    }
+
+
+def speed(problem) -> None:
+    print(f"{'agent':>31} {'episodes per second':>20}")
+    for name, make in gridworld_agents(problem).items():
+        sf.simulate(problem, make(0), episodes=50)  # compile
+        spent = []
+        for seed in range(3):
+            agent = make(seed)
+            begin = time.perf_counter()
+            sf.simulate(problem, agent, episodes=EPISODES, seed=seed)
+            spent.append(time.perf_counter() - begin)
+        print(f"{name:>31} {EPISODES / min(spent):>20.0f}", flush=True)
+
+
+def growth() -> None:
+    print(f"{'states':>7} {'H':>4} {'transitions':>12} {'us per episode':>15} {'ns per H x transition':>22}")
+    for states, horizon in ((100, 10), (100, 40), (1_000, 10), (1_000, 40), (10_000, 10)):
+        problem = sf.problems.garnet(n_states=states, n_actions=4, n_successors=5, seed=0)
+        rng = np.random.default_rng(0)
+        agent = sf.UCBVI(problem.space, horizon)
+        pairs = np.repeat(np.arange(problem.space.n_pairs), 20)
+        rewards, nexts = zip(*(problem.mdp.draw(rng, k) for k in pairs), strict=True)
+        agent.counts.add_steps(pairs, np.clip(rewards, 0, 1), np.array(nexts))
+        finite = sf.Problem("garnet", problem.mdp, problem.baseline, 0, horizon=horizon)
+        episodes = max(3, 2_000_000 // (horizon * agent.counts.n_transitions))
+        agent.propose()
+        begin = time.perf_counter()
+        sf.simulate(finite, agent, episodes=episodes)
+        spent = (time.perf_counter() - begin) / episodes
+        size = agent.counts.n_transitions
+        cells = f"{states:>7} {horizon:>4} {size:>12} {1e6 * spent:>15.0f} {1e9 * spent / (horizon * size):>22.1f}"
+        print(cells, flush=True)
+
+
+def experiment(problem, realisations: int) -> None:
+    head = f"{'agent':>31} {'regret':>14} {'baseline episodes':>18} {'violated of first 300':>22}"
+    print(f"{head} {'violations':>11} {'smallest margin':>16}")
+    for name, make in gridworld_agents(problem).items():
+        regret, kept, early, violations, least = [], [], [], 0, np.inf
+        for seed in range(realisations):
+            run = sf.simulate(problem, make(seed), episodes=EPISODES, seed=seed)
+            result = sf.evaluate(run, problem, ALPHA)
+            regret.append(result.regret[-1])
+            kept.append(run.baseline_episodes)
+            early.append(result.violation_fraction(1, EARLY))
+            violations += result.violations
+            least = min(least, float(result.margin.min()))
+        cells = f"{name:>31} {np.mean(regret):>8.0f} ±{np.std(regret):>4.0f} {np.mean(kept):>18.0f}"
+        print(f"{cells} {np.mean(early):>21.1%} {violations:>12} {least:>16.3f}", flush=True)
+
+
+def main() -> None:
+    problem = sf.problems.gridworld()
+    realisations = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    speed(problem)
+    print()
+    growth()
+    print(f"\n{EPISODES} episodes, alpha = {ALPHA}, {realisations} realisations, V of the baseline 7.15, best 8.0")
+    experiment(problem, realisations)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""EULER (Zanette & Brunskill 2019): bounds on V* from both sides, and a bonus that shrinks with their distance."""
+
+import numpy as np
+
+from surefooted import _bonus
+from surefooted.agents.learner import EpisodicLearner, GreedyPlan
+from surefooted.confidence import Confidence, likelihood
+from surefooted.policy import Policy
+from surefooted.space import Space
+
+
+class EULER(EpisodicLearner):
+    """Optimism with an upper and a lower bound on V*, their Alg. 1, with Audibert et al. (2009) as the inequality.
+
+    For each stage and pair, |(p̂ - p) V*| <= sqrt(2 L Var_p̂(V*) / N) + 3 H L / N at all N with probability at least
+    1 - δ / 2, if L = ln(6 H K N (N + 1) / δ); K is the number of pairs. V* is not known, but if lower <= V* <= upper
+    then sqrt(Var_p̂(V*)) <= sqrt(Var_p̂(upper)) + |upper - lower|_{2, p̂}, and the same with lower: which is their
+    bonus, and carries the induction on to the stage before. Mean rewards get Audibert et al.'s interval with the
+    other δ / 2. So lower <= V* <= upper for all stages, states and episodes with probability at least 1 - δ. The
+    constants are those of this inequality, not theirs; the last H in it is what the stages left can earn.
+
+    The lower bound is one on V*, not on what the greedy policy earns: `bound` uses the set of `confidence`.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        horizon: int,
+        *,
+        delta: float = 0.05,
+        confidence: Confidence = likelihood,
+        stage_dependent: bool = False,
+        bounded: bool = True,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        super().__init__(
+            space,
+            horizon,
+            delta=delta,
+            confidence=confidence,
+            stage_dependent=stage_dependent,
+            bounded=bounded,
+            seed=seed,
+        )
+        self.plan = GreedyPlan(space, self.horizon)
+        self.lower = np.zeros((self.horizon + 1, space.n_states))
+
+    def propose(self) -> Policy:
+        """The policy that is greedy for the upper bound."""
+        counts, space, plan = self.counts, self.space, self.plan
+        n = np.maximum(counts.visits, 1)
+        mean = counts.reward_sum / n
+        deviation = np.sqrt(np.maximum(counts.reward_square / n - mean * mean, 0.0))
+        log = np.log(6 * self.horizon * space.n_pairs * n * (n + 1) / self.delta)
+        x = np.log(6 * counts.n_rows * n * (n + 1) / self.delta)
+        reward = deviation * np.sqrt(2 * x / n) + 3 * space.r_max * x / n
+        table = (space.pair_ptr, counts.visits, mean, *counts.rows(), reward, log, self.stride, space.r_max)
+        return plan.policy(_bonus.euler_stages(*table, plan.values, self.lower, plan.pair))

@@ -1,0 +1,137 @@
+"""What an optimistic learner of episodes is: it proposes a policy, and bounds what a policy earns.
+
+Played alone it is an agent that explores with what it proposes; held by CUCB-VI, it is made conservative. A new learner
+is a subclass with `propose` (docs/adding-a-learner.md).
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from surefooted import _robust, planning
+from surefooted.agents.agent import Decision
+from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.confidence import Confidence, LiveSet, likelihood
+from surefooted.counts import Counts
+from surefooted.errors import InvalidTable
+from surefooted.planning import Side
+from surefooted.plausible import Plausible
+from surefooted.policy import Policy
+from surefooted.space import Floats, Ints, Space
+
+
+class Learner(Protocol):
+    """All that CUCB-VI needs of a learner."""
+
+    space: Space
+    horizon: int
+    bounded: bool
+
+    def propose(self) -> Policy:
+        """The policy to explore with, given what was learnt so far."""
+
+    def bound(self, policies: Sequence[Policy], side: Side) -> Floats:
+        """Bounds [P, S] on what each policy earns from each state in H steps: below or above it, all at once w.h.p."""
+
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Take in the H steps of an episode."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it has learnt."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> Any:
+        """Continue from there."""
+
+
+class EpisodicLearner(EpisodicPlayer):
+    """Counts what happened, keeps the set of plausible MDPs, and bounds policies with it; subclasses propose.
+
+    `confidence` makes the set; on its event, of probability at least 1 - delta, all bounds hold at all times. With
+    `stage_dependent` each stage has dynamics of its own. `bounded` False lets rewards leave [0, r_max]; then no
+    interval but Hoeffding's for sub-Gaussian noise covers them.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        horizon: int,
+        *,
+        delta: float = 0.05,
+        confidence: Confidence = likelihood,
+        stage_dependent: bool = False,
+        bounded: bool = True,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        super().__init__(space, horizon, bounded, seed)
+        if not 0 < delta < 1:
+            raise InvalidTable("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
+        self.delta, self.confidence = delta, confidence
+        self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
+        self.live = LiveSet(confidence, self.counts, delta)
+        self._work = _robust.workspace(space.n_states)
+        self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
+        self._row_offset = np.arange(self.horizon) * self.stride
+
+    @abstractmethod
+    def propose(self) -> Policy:
+        """The policy to explore with, given what was learnt so far."""
+
+    def plausible(self) -> Plausible:
+        """The set of plausible MDPs now."""
+        return self.live.current()
+
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Count the steps of an episode."""
+        self.counts.add_checked(pairs + self._row_offset if self.stride else pairs, rewards, next_states)
+
+    def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
+        """Bounds [P, S] on what each policy earns, by backward induction over the set (Eq. `pess_pe_fh`)."""
+        plausible = self.plausible()
+        first = np.empty((len(policies), self.space.n_states))
+        if all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
+            pairs = [policy.pair for policy in policies if policy.pair is not None]
+            shape = (-1, self.horizon, self.space.n_states)
+            stack = pairs[0][None] if len(pairs) == 1 else np.array(pairs, dtype=np.int64).reshape(shape)
+            sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
+            rows = (self.space.pair_ptr, plausible.rows, r, self.stride)
+            _robust.many_policy_stages(*rows, sign, stack, self._work, first)
+        else:
+            for i, policy in enumerate(policies):
+                first[i] = planning.policy_values(plausible, policy, self.horizon, side)[0]
+        return first
+
+    def next_episode(self, s: int) -> tuple[Policy, Decision]:
+        """Optimism: play what is proposed."""
+        policy = self.propose()
+        t = self.horizon * self.episodes
+        reason = "Explores: the best policy in the best plausible MDP."
+        return policy, Decision("optimistic", reason, -1, t, self.policy_id(policy), self.horizon)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        return self._player_state() | {"counts": self.counts.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        self._restore_player(state)
+        self.counts.__dict__.update(Counts.from_state_dict(self.space, state["counts"]).__dict__)
+        self.live = LiveSet(self.confidence, self.counts, self.delta)
+        return self
+
+
+class GreedyPlan:
+    """Arrays that a plan is computed in, and the policy it gave, made anew only when it changed."""
+
+    def __init__(self, space: Space, horizon: int) -> None:
+        self.space = space
+        self.values = np.zeros((horizon + 1, space.n_states))
+        self.pair = np.full((horizon, space.n_states), -1)
+        self._policy: Policy | None = None
+
+    def policy(self, changed: bool) -> Policy:
+        """The greedy policy; the same object as before unless it changed."""
+        if changed or self._policy is None:
+            self._policy = Policy.of_pairs(self.space, self.pair)
+        return self._policy

@@ -1,0 +1,146 @@
+"""UCBVI (Azar, Osband & Munos 2017): optimistic backward induction before every episode.
+
+Three kinds of optimism. `boxes`: the best plausible rewards and rows, stage by stage; the one that learns quickly.
+`hoeffding`: the paper's bonus b_k = β^p + β^r of the event E_1 (App. `app:finite.horizon`). `freedman`: the
+Bernstein–Freedman bonus of Azar et al., Alg. 4.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from surefooted import _bonus, _robust
+from surefooted._arrays import is_whole
+from surefooted.agents.learner import EpisodicLearner, GreedyPlan
+from surefooted.confidence import Confidence, likelihood
+from surefooted.errors import InvalidTable
+from surefooted.planning import Side
+from surefooted.policy import Policy
+from surefooted.space import Floats, Ints, Space
+
+Bonus = Literal["boxes", "hoeffding", "freedman"]
+
+
+class UCBVI(EpisodicLearner):
+    """Optimism: each episode plays the policy of an optimistic backward induction.
+
+    The two bonuses have the number of `episodes` K in their logarithms and are for no more than that. Whatever the
+    bonus, V* is below the plan's values with probability at least 1 - delta (`freedman`: by Azar et al.'s analysis,
+    with the paper's β^r added because rewards are not known here). What a policy earns is bounded with `hoeffding`'s
+    own bonus, and otherwise with the set of `confidence`: Azar et al.'s bonus bounds (p̂ - p) V* only.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        horizon: int,
+        *,
+        bonus: Bonus = "boxes",
+        episodes: int | None = None,
+        delta: float = 0.05,
+        confidence: Confidence = likelihood,
+        stage_dependent: bool = False,
+        bounded: bool = True,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        super().__init__(
+            space,
+            horizon,
+            delta=delta,
+            confidence=confidence,
+            stage_dependent=stage_dependent,
+            bounded=bounded,
+            seed=seed,
+        )
+        faults = []
+        if bonus not in ("boxes", "hoeffding", "freedman"):
+            faults.append(f"there is no bonus {bonus!r}; there are boxes, hoeffding and freedman")
+        elif bonus != "boxes" and not is_whole(episodes, 1):
+            faults.append(f"bonus {bonus!r} needs `episodes`, the number of episodes in its logarithm, not {episodes}")
+        elif bonus != "boxes" and self.horizon > int(episodes or 0) * self._n_pairs:
+            faults.append(f"the event E_1 is proved for horizons up to episodes x S x A, not for {self.horizon}")
+        if faults:
+            raise InvalidTable("no such agent", faults)
+        self.bonus, self.limit = bonus, None if episodes is None or bonus == "boxes" else int(episodes)
+        self.plan = GreedyPlan(space, self.horizon)
+        self.stage_visits = np.zeros((self.horizon, space.n_states), dtype=np.int64)  # N'_{k,h}(s)
+        self.q_before = np.full((self.horizon, space.n_pairs), np.inf)  # Q_{k-1,h}(s, a)
+        self.learnt = 0  # episodes
+
+    @property
+    def _n_pairs(self) -> int:
+        """S A of the logarithms, those of all stages together where each has its own dynamics."""
+        return self.space.n_states * self.space.n_actions * self.counts.stages
+
+    def propose(self) -> Policy:
+        """The greedy policy of the optimistic backward induction."""
+        plan, space = self.plan, self.space
+        if self.limit is not None and self.learnt >= self.limit:
+            fault = f"it was built for {self.limit} episodes, and its bounds are not proved beyond"
+            raise InvalidTable("this learner has come to its end", [fault])
+        if self.bonus == "boxes":
+            plausible = self.plausible()
+            boxes = (space.pair_ptr, plausible.rows, plausible.r_upper, self.stride)
+            return plan.policy(_robust.optimistic_stages(*boxes, self._work, plan.values, plan.pair))
+        estimates, (reward, successor) = (space.pair_ptr, *self._estimates()), self._widths()
+        stages = (self.stride, space.r_max)
+        if self.bonus == "hoeffding":
+            return plan.policy(_bonus.bonus_stages(*estimates, reward + successor, *stages, plan.values, plan.pair))
+        history = (self.stage_visits, self._freedman_log(), space.n_actions)
+        changed = _bonus.freedman_stages(*estimates, reward, *history, *stages, self.q_before, plan.values, plan.pair)
+        return plan.policy(changed)
+
+    def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
+        """Bounds [P, S] on what each policy earns: Eq. `pess_pe_fh` with the bonus of E_1, or over the set."""
+        if self.bonus != "hoeffding":
+            return super().bound(policies, side)
+        reward, successor = self._widths()
+        sign = -1.0 if side == "pessimistic" else 1.0
+        table = (self.space.pair_ptr, *self._estimates(), reward + successor, self.stride, self.space.r_max, sign)
+        first = np.empty((len(policies), self.space.n_states))
+        for i, policy in enumerate(policies):
+            values = np.zeros((self.horizon + 1, self.space.n_states))
+            _bonus.bonus_policy_stages(*table, *policy.stages(self.horizon), values)
+            first[i] = values[0]
+        return first
+
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Count the steps of an episode, and which state each stage visited."""
+        super().learn(pairs, rewards, next_states)
+        self.learnt += 1
+        if self.bonus == "freedman":
+            self.stage_visits[np.arange(self.horizon), self.space.pair_state[pairs]] += 1
+
+    def _widths(self) -> tuple[Floats, Floats]:
+        """β^r and β^p of the event E_1, [rows]: 2 r_max sqrt(L / N+) and H r_max sqrt(2 S L / N+), L = ln(3 K S A / δ).
+
+        E_1 has probability at least 1 - δ if H <= K S A: by Hoeffding and Weissman et al. (2003), n visits of a pair
+        fail with probability at most 2 exp(-8 L) + 2^S exp(-S L), the latter for S > 1 only, and n <= K H. With x =
+        δ / (3 K S A), the sum over n and pairs is at most K H S A (2 x^8 + 4 x^2) <= H δ^2 / (2 K S A) + .. <= δ.
+        """
+        assert self.limit is not None
+        n, r_max = np.maximum(self.counts.visits, 1), self.space.r_max
+        log = np.log(3 * self.limit * self._n_pairs / self.delta)
+        return 2 * r_max * np.sqrt(log / n), self.horizon * r_max * np.sqrt(2 * self.space.n_states * log / n)
+
+    def _freedman_log(self) -> float:
+        """L = ln(5 S A T / δ) with T = K H (Azar et al. 2017, Alg. 4)."""
+        assert self.limit is not None
+        return float(np.log(5 * self._n_pairs * self.limit * self.horizon / self.delta))
+
+    def _estimates(self) -> tuple[Ints, Floats, Ints, Ints, Ints]:
+        """Visits, mean rewards and next states of each row."""
+        return self.counts.visits, self.counts.reward_sum / np.maximum(self.counts.visits, 1), *self.counts.rows()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        own = {"stage_visits": self.stage_visits.copy(), "q_before": self.q_before.copy(), "learnt": self.learnt}
+        return super().state_dict() | own
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        super().load_state_dict(state)
+        self.stage_visits, self.q_before = state["stage_visits"].copy(), state["q_before"].copy()
+        self.learnt = state["learnt"]
+        return self

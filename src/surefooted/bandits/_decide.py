@@ -1,0 +1,19 @@
+"""The rule that conservative bandits share: the optimistic arm if what is saved up pays for it, else the baseline."""
+
+from collections.abc import Mapping
+
+from surefooted.agents.agent import Decision
+
+
+def decide(
+    optimist: int, baseline: int, upper: float, allowed: bool, after: float, t: int, terms: Mapping[str, float]
+) -> Decision:
+    """What to play after t rounds: `upper` bounds the optimist's mean, `after` is the margin proved if it is played."""
+    budget = sum(terms.values())
+    if allowed and optimist != baseline:
+        reason = f"Explores arm {optimist}: its mean may be {upper:.4g}, and at least {after:.4g} stays saved up."
+        return Decision("optimistic", reason, optimist, t, length=1, budget=budget, terms=terms)
+    reason = f"arm {optimist} could cost {-after:.4g} more than is saved up."
+    if optimist == baseline:
+        reason = f"no arm could be better, its own mean may be {upper:.4g}."
+    return Decision("baseline", f"Plays the baseline: {reason}", baseline, t, length=1, budget=budget, terms=terms)

@@ -1,0 +1,60 @@
+"""Bernoulli arms: each pays 1 with its own probability and else nothing; one of them is in use today."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefooted._arrays import FrozenArrays, as_whole, freeze, is_whole, real_numbers
+from surefooted.errors import InvalidTable
+from surefooted.mdp import TabularMDP
+from surefooted.noise import Noise
+from surefooted.policy import Policy
+from surefooted.problems.problem import Problem
+from surefooted.space import Floats, Ints
+
+NOISE = Noise("bernoulli")
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliArms(FrozenArrays):
+    """Arms with rewards 0 and 1, their means [n], and which of them is the baseline."""
+
+    means: Floats  # [n]
+    baseline: int = 0
+
+    def __post_init__(self) -> None:
+        """Check every mean and the baseline, and freeze the means."""
+        faults: list[str] = []
+        means = real_numbers("means", self.means, faults)
+        if not faults and (means.ndim != 1 or means.size == 0):
+            faults.append(f"means have shape {means.shape}: there must be one for each of at least one arm")
+        elif not faults:
+            bad = ~((means >= 0) & (means <= 1))
+            faults += [f"arm {i}: mean {means[i]:g} is outside [0, 1]" for i in np.flatnonzero(bad)]
+        if means.ndim == 1 and means.size and not (is_whole(self.baseline, 0) and self.baseline < means.size):
+            faults.append(f"baseline {self.baseline}: the arms are 0 to {means.size - 1}")
+        if faults:
+            raise InvalidTable("these arms are not valid", faults)
+        freeze(means)
+        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "baseline", as_whole(self.baseline))
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are, the baseline included."""
+        return self.means.size
+
+    def draw(self, rng: np.random.Generator, arm: int) -> float:
+        """One reward of an arm."""
+        if not (is_whole(arm, 0) and arm < self.n_arms):
+            raise InvalidTable("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
+        return NOISE.draw(rng, float(self.means[int(arm)]), 1.0)
+
+    def rounds(self, n: int) -> tuple[Floats, Ints]:
+        """What each arm earns on average in each of the first n rounds [T, n], and their baseline arms [T]."""
+        return np.tile(self.means, (n, 1)), np.full(n, self.baseline)
+
+    def problem(self) -> Problem:
+        """The same as an MDP of one state, for the agents and the oracle of such."""
+        mdp = TabularMDP.from_arrays(np.ones((1, self.n_arms, 1)), self.means[None, :], noise=NOISE)
+        return Problem("bernoulli arms", mdp, Policy.always(mdp.space, self.baseline), 0)

@@ -1,0 +1,132 @@
+"""Conservative UCB: Wu, Shariff, Lattimore & Szepesvári, Conservative Bandits (ICML 2016), Algorithm 1.
+
+With T_i(t - 1) how often arm i was played before round t, μ_i its mean, and [λ_i, θ_i] an interval for it:
+
+    J_t = argmax_i θ_i;  play J_t if Σ_i T_i(t - 1) λ_i + λ_{J_t} >= (1 - α) t μ_0, and else the baseline, arm 0.
+
+If every μ_i is in its interval, the arms I_s that are played have Σ_{s<=t} μ_{I_s} >= (1 - α) t μ_0 in every round t:
+where J_t is played the condition says so, and a round of the baseline adds α μ_0 >= 0 to the difference.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from surefooted._arrays import as_whole, is_whole
+from surefooted.agents.agent import Decision
+from surefooted.bandits._decide import decide
+from surefooted.confidence import Confidence, likelihood
+from surefooted.counts import Counts
+from surefooted.errors import InvalidTable
+from surefooted.plausible import Plausible
+from surefooted.space import Floats, Ints, Space
+
+
+class ConservativeUCB:
+    """Plays the arm that could be best, once what is proved to be earned pays for it, and else the baseline.
+
+    `alpha` is the share of the baseline's reward that may be lost; 1 asks for nothing and makes this plain UCB.
+    `baseline_mean` is μ_0 if it is known: then both its bounds are μ_0, also in the argmax. `confidence` is any of the
+    project's, over one state; only its intervals of rewards are used. Ties go to the first arm.
+    """
+
+    def __init__(
+        self,
+        n_arms: int,
+        *,
+        alpha: float,
+        baseline: int = 0,
+        baseline_mean: float | None = None,
+        delta: float = 0.05,
+        confidence: Confidence = likelihood,
+        r_max: float = 1.0,
+    ) -> None:
+        faults = [] if is_whole(n_arms, 1) else [f"n_arms {n_arms} must be a positive whole number"]
+        if not faults and not (is_whole(baseline, 0) and baseline < n_arms):
+            faults.append(f"baseline {baseline}: the arms are 0 to {n_arms - 1}")
+        if not 0 < alpha <= 1:
+            faults.append(f"alpha {alpha} must lie in (0, 1]")
+        if not 0 < delta < 1:
+            faults.append(f"delta {delta} must lie strictly between 0 and 1")
+        if not (np.isfinite(r_max) and r_max > 0):
+            faults.append(f"r_max {r_max} must be positive and finite")
+        elif baseline_mean is not None and not 0 <= baseline_mean <= r_max:
+            faults.append(f"baseline_mean {baseline_mean} is outside [0, {r_max:g}]")
+        if faults:
+            raise InvalidTable("no such agent", faults)
+        self.n_arms, self.baseline, self.baseline_mean = int(n_arms), as_whole(baseline), baseline_mean
+        self.alpha, self.delta, self.confidence = alpha, delta, confidence
+        self.counts = Counts(Space.full(n_states=1, n_actions=self.n_arms, r_max=r_max))
+
+    @property
+    def t(self) -> int:
+        """Rounds played."""
+        return self.counts.total
+
+    def act(self) -> Decision:
+        """What to play now; changes nothing."""
+        lower, upper = self.bounds()
+        optimist = int(np.argmax(upper))
+        terms, visits = self._margin(lower, upper, self.counts.visits), self.counts.visits.copy()
+        visits[optimist] += 1
+        after = sum(self._margin(lower, upper, visits).values())
+        return decide(optimist, self.baseline, float(upper[optimist]), after >= 0, after, self.t, terms)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Playing an arm earned a reward; nothing changes if that is impossible or not what was asked for."""
+        asked = self.act().action
+        if arm != asked:
+            fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
+            raise InvalidTable("another arm was played", [fault])
+        self.counts.add(0, asked, reward, 0)
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """λ and θ, [n]: what each arm earns on average is between them."""
+        plausible = self.confidence(self.counts, self.delta)
+        lower, upper = plausible.r_lower.copy(), plausible.r_upper.copy()
+        if self.baseline_mean is not None:
+            lower[self.baseline] = upper[self.baseline] = self.baseline_mean
+        return lower, upper
+
+    def _margin(self, lower: Floats, upper: Floats, visits: Ints) -> dict[str, float]:
+        """A lower bound on Σ_i visits_i μ_i - (1 - α) Σ_i visits_i μ_0, as what arms and baseline add to it.
+
+        The paper bounds the two sides one by one, with λ_0 on the left and θ_0 on the right when μ_0 is unknown. But
+        it is one number: it counts visits_0 - (1 - α) Σ_i visits_i times, and the least of that product over [λ_0,
+        θ_0] is at λ_0 if the factor is not negative and at θ_0 otherwise: valid, and never less than the paper's.
+        """
+        factor = visits[self.baseline] - (1 - self.alpha) * visits.sum()
+        mean = (lower if factor >= 0 else upper)[self.baseline]
+        earned = visits * lower
+        earned[self.baseline] = 0.0
+        return {"explored": float(earned.sum()), "baseline": float(factor * mean)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        return {"counts": self.counts.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        if np.shape(state["counts"]["visits"]) != (self.n_arms,):
+            raise InvalidTable("the state of another agent", [f"this one has {self.n_arms} arms"])
+        self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
+        return self
+
+
+def wu(counts: Counts, delta: float) -> Plausible:
+    """Wu et al.'s own intervals, for one state: mean ± r_max sqrt(ψ(T) / T), ψ(s) = 2 ln(K s³ / δ), cut to [0, r_max].
+
+    K is the number of arms besides the baseline; an arm never played may earn anything. Theirs is 1-sub-Gaussian noise.
+    Rewards in [0, 1] are 1/2-sub-Gaussian: by Hoeffding an arm is outside after s rounds with probability at most
+    2 exp(-2 ψ(s)) = 2 (δ / (K s³))⁴, and the sum over all s and K + 1 arms is below δ for K >= 2, or δ <= 0.6.
+    """
+    space = counts.space
+    if space.n_states != 1 or not 0 < delta < 1:
+        states, K = space.n_states, space.n_pairs
+        raise InvalidTable("no such bounds", [f"{states} states, {K} arms, delta {delta}: one state, 0 < delta < 1"])
+    n, K = np.maximum(counts.visits, 1).astype(np.float64), max(space.n_pairs - 1, 1)
+    mean, width = counts.reward_sum / n, space.r_max * np.sqrt(2 * np.log(K * n**3 / delta) / n)
+    lower, upper = np.clip(mean - width, 0.0, space.r_max), np.clip(mean + width, 0.0, space.r_max)
+    upper[counts.visits == 0] = space.r_max
+    arms, sure = np.arange(space.n_pairs + 1), np.ones(space.n_pairs)
+    return Plausible(space, lower, upper, arms, np.zeros_like(arms[1:]), sure, sure, np.zeros_like(sure))

@@ -1,0 +1,146 @@
+"""Linear contextual bandits: every round shows other arms, as features, and a reward is linear in them, plus noise."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from surefooted._arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
+from surefooted.errors import InvalidTable
+from surefooted.noise import Noise
+from surefooted.space import Floats, Ints
+
+ROUNDING = 1e-12  # how far outside [0, 1] a mean may be and still count as rounding
+
+
+@dataclass(frozen=True, eq=False)
+class LinearContextual(FrozenArrays):
+    """A table of contexts: round t, from 0, shows the arms of context t mod C.
+
+    Arm i of context c has features φ = features[c, i] and mean reward <theta, φ>, which must lie in [0, 1]; `baseline`
+    is one arm for each context, or one for all. Rewards deviate from their mean by `noise` only, with r_max = 1.
+    """
+
+    theta: Floats  # [d]
+    features: Floats  # [C, n, d]
+    baseline: Ints  # [C]
+    noise: Noise = field(default_factory=lambda: Noise("bernoulli"))
+    means: Floats = field(init=False)  # [C, n]
+
+    def __post_init__(self) -> None:
+        """Check features, means and baselines, and freeze the arrays."""
+        faults: list[str] = []
+        theta, features = real_numbers("theta", self.theta, faults), real_numbers("features", self.features, faults)
+        baseline = whole_numbers("baseline", self.baseline, faults)
+        if not isinstance(self.noise, Noise):
+            faults.append(f'noise must be a Noise, as in Noise("bernoulli"), not {self.noise!r}')
+        if faults := faults or _faults(theta, features, baseline):
+            raise InvalidTable("this contextual bandit is not valid", faults)
+        baseline, means = np.broadcast_to(baseline, features.shape[:1]).copy(), np.clip(features @ theta, 0.0, 1.0)
+        freeze(theta, features, baseline, means)
+        for name, array in (("theta", theta), ("features", features), ("baseline", baseline), ("means", means)):
+            object.__setattr__(self, name, array)
+
+    @property
+    def n_contexts(self) -> int:
+        """C."""
+        return int(self.features.shape[0])
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms a round shows, the baseline included."""
+        return int(self.features.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """The length of a feature vector, d."""
+        return self.theta.size
+
+    @property
+    def bound(self) -> float:
+        """B, the smallest for which |theta| <= B: what an agent must be told."""
+        return float(np.linalg.norm(self.theta))
+
+    @property
+    def feature_bound(self) -> float:
+        """D, the smallest for which every |φ| <= D."""
+        return float(np.linalg.norm(self.features, axis=2).max())
+
+    @property
+    def sigma(self) -> float:
+        """A σ for which the noise of every arm is σ-sub-Gaussian, E exp(x η) <= exp(x² σ² / 2): an agent must be told.
+
+        Rewards in [0, 1] have 1/2 (Hoeffding). A Gaussian of deviation scale · mean has at most its scale, and cutting
+        it symmetrically leaves no more, being a contraction of it. Uniform noise on ±h has h / √3, since sinh(y) / y <=
+        exp(y² / 6).
+        """
+        scale, half = self.noise.scale, min(self.noise.scale, 0.5)
+        return {"none": 0.0, "bernoulli": 0.5, "gaussian": scale, "uniform": half / 3**0.5}.get(self.noise.kind, half)
+
+    def context(self, t: int) -> tuple[Floats, int, float]:
+        """Round t: the arms' features [n, d], the baseline arm, and its mean."""
+        c = t % self.n_contexts
+        b = int(self.baseline[c])
+        return self.features[c], b, float(self.means[c, b])
+
+    def draw(self, rng: np.random.Generator, t: int, arm: int) -> float:
+        """One reward of an arm in round t."""
+        if not (is_whole(arm, 0) and arm < self.n_arms):
+            raise InvalidTable("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
+        return self.noise.draw(rng, float(self.means[t % self.n_contexts, int(arm)]), 1.0)
+
+    def rounds(self, n: int) -> tuple[Floats, Ints]:
+        """What each arm earns on average in each of the first n rounds [T, n], and their baseline arms [T]."""
+        c = np.arange(n) % self.n_contexts
+        return self.means[c], self.baseline[c]
+
+
+def linear_contextual(
+    dimension: int,
+    arms: int,
+    seed: int = 0,
+    *,
+    contexts: int = 1000,
+    baseline_mean: tuple[float, float] = (0.3, 0.6),
+    noise: Noise | None = None,
+) -> LinearContextual:
+    """A random instance with |theta| = 1 and |φ| <= 1: means uniform on [0, 1], the baseline's on the interval given.
+
+    An arm of mean m is m · theta plus a random vector orthogonal to theta, of random length. The baseline stands at a
+    random place in each context.
+    """
+    faults = [
+        f"{name} {size} must be a positive whole number"
+        for name, size in (("dimension", dimension), ("arms", arms), ("contexts", contexts))
+        if not is_whole(size, 1)
+    ]
+    if not 0 <= baseline_mean[0] <= baseline_mean[1] <= 1:
+        faults.append(f"baseline_mean {baseline_mean} must be an interval in [0, 1]")
+    if faults:
+        raise InvalidTable("no such contextual bandit", faults)
+    rng = np.random.default_rng(seed)
+    theta = rng.standard_normal(dimension)
+    theta /= np.linalg.norm(theta)
+    mean, place = rng.random((contexts, arms)), rng.integers(arms, size=contexts)
+    mean[np.arange(contexts), place] = rng.uniform(*baseline_mean, size=contexts)
+    aside = rng.standard_normal((contexts, arms, dimension))
+    aside -= (aside @ theta)[..., None] * theta
+    length = np.linalg.norm(aside, axis=2)
+    length = np.sqrt(1 - mean**2) * rng.random((contexts, arms)) / np.where(length > ROUNDING, length, np.inf)
+    features = mean[..., None] * theta + length[..., None] * aside
+    return LinearContextual(theta, features, place, noise or Noise("bernoulli"))
+
+
+def _faults(theta: Floats, features: Floats, baseline: Ints) -> list[str]:
+    """One sentence for each thing that is wrong."""
+    if theta.ndim != 1 or features.ndim != 3 or features.size == 0 or features.shape[2] != theta.size:
+        return [f"theta has shape {theta.shape}, features {features.shape}: they must be [d] and [C, n, d], not empty"]
+    if not (np.isfinite(theta).all() and np.isfinite(features).all()):
+        return ["theta and features must be finite"]
+    contexts, arms, _ = features.shape
+    means = features @ theta
+    bad = ~((means >= -ROUNDING) & (means <= 1 + ROUNDING))
+    faults = [f"context {c}, arm {i}: mean {means[c, i]:g} is outside [0, 1]" for c, i in np.argwhere(bad)]
+    if baseline.shape not in ((), (contexts,)):
+        return [*faults, f"baseline has shape {baseline.shape}: it must be one arm, or one for each of the {contexts}"]
+    wrong = np.flatnonzero((baseline < 0) | (baseline >= arms))
+    return faults + [f"context {c}: baseline {baseline.flat[c]}: the arms are 0 to {arms - 1}" for c in wrong]

@@ -1,0 +1,115 @@
+"""Run a bandit agent on a problem, round by round, reproducibly."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefooted._arrays import is_whole
+from surefooted.agents.agent import Decision, Role
+from surefooted.bandits.arms import BernoulliArms
+from surefooted.bandits.contextual import LinearContextual
+from surefooted.errors import InvalidTable
+from surefooted.space import Floats, Ints
+
+
+class ArmsAgent(Protocol):
+    """Chooses among the same arms in every round."""
+
+    n_arms: int
+    baseline: int
+
+    @property
+    def t(self) -> int:
+        """Rounds played."""
+
+    def act(self) -> Decision:
+        """Which arm to play. Changes nothing: asking again gives the same answer."""
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Playing that arm earned that reward."""
+
+
+class ContextualAgent(Protocol):
+    """Chooses among arms that every round shows anew."""
+
+    t: int
+
+    @property
+    def dimension(self) -> int:
+        """The length of a feature vector."""
+
+    def act(self, features: ArrayLike, baseline: int, baseline_mean: float | None = None) -> Decision:
+        """Which arm to play. Asking again gives the same answer."""
+
+    def observe(self, reward: float) -> None:
+        """Playing that arm earned that reward."""
+
+
+@dataclass(frozen=True)
+class BanditRun:
+    """What happened in one realisation: every round's decision, arm and reward."""
+
+    decisions: list[Decision]
+    arms: Ints  # [T]
+    rewards: Floats  # [T]
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return self.arms.size
+
+    @property
+    def roles(self) -> list[Role]:
+        """Why each arm was played, [T]."""
+        return [decision.role for decision in self.decisions]
+
+    @property
+    def baseline_rounds(self) -> int:
+        """Rounds played in the baseline's role."""
+        return self.roles.count("baseline")
+
+
+def simulate_arms(
+    problem: BernoulliArms, agent: ArmsAgent, rounds: int, seed: int | np.random.SeedSequence = 0
+) -> BanditRun:
+    """Play `rounds` rounds; `seed` draws the rewards."""
+    ours, theirs = (problem.n_arms, problem.baseline), (agent.n_arms, agent.baseline)
+    faults = [] if ours == theirs else [f"arms and baseline: {ours} in the problem, {theirs} in the agent"]
+    _check(agent.t, rounds, faults)
+    world, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)
+    for t in range(rounds):
+        decisions.append(agent.act())
+        rewards[t] = problem.draw(world, decisions[t].action)
+        agent.observe(decisions[t].action, float(rewards[t]))
+    return BanditRun(decisions, np.array([decision.action for decision in decisions]), rewards)
+
+
+def simulate_linear(
+    problem: LinearContextual,
+    agent: ContextualAgent,
+    rounds: int,
+    seed: int | np.random.SeedSequence = 0,
+    *,
+    baseline_known: bool = True,
+) -> BanditRun:
+    """Play `rounds` rounds; `seed` draws the rewards, `baseline_known` tells the agent the baseline's means."""
+    ours, theirs = problem.dimension, agent.dimension
+    _check(agent.t, rounds, [] if ours == theirs else [f"dimension: {ours} in the problem, {theirs} in the agent"])
+    world, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)
+    for t in range(rounds):
+        features, baseline, mean = problem.context(t)
+        decisions.append(agent.act(features, baseline, mean if baseline_known else None))
+        rewards[t] = problem.draw(world, t, decisions[t].action)
+        agent.observe(float(rewards[t]))
+    return BanditRun(decisions, np.array([decision.action for decision in decisions]), rewards)
+
+
+def _check(played: int, rounds: int, faults: list[str]) -> None:
+    if played:
+        faults.append(f"the agent has played {played} rounds already")
+    if not is_whole(rounds, 1):
+        faults.append(f"rounds {rounds} must be a positive whole number")
+    if faults:
+        raise InvalidTable("agent and problem do not fit", faults)
