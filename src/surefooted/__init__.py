@@ -34,7 +34,7 @@ _HOMES = {
     "evaluate": "surefooted.oracle",
     "simulate": "surefooted.simulation",
 }
-_MODULES = ("agents", "bandits", "certificate", "confidence", "gym", "planning", "problems", "solve", "testing")
+_MODULES = ("agents", "bandits", "certificate", "confidence", "gym", "planning", "problems", "solve", "studies", "testing")
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from surefooted import planning as planning
     from surefooted import problems as problems
     from surefooted import solve as solve
+    from surefooted import studies as studies
     from surefooted import testing as testing
     from surefooted.agents.cucbvi import CUCBVI as CUCBVI
     from surefooted.agents.cucrl2 import CUCRL2 as CUCRL2

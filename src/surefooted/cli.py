@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surefooted import __version__
+from surefooted.cli_studies import COMMANDS
 from surefooted.errors import SurefootedError, UnreadableFile
 
 if TYPE_CHECKING:
@@ -113,6 +114,10 @@ def solve(file: Path, as_json: bool, picture: Path | None, diameter: bool | None
         _print_facts(file.name, of_table(mdp, diameter, _progress), as_json, {"optimal_policy": policy})
         return
     _show(problem, as_json, picture, diameter, {"optimal_policy": _optimal_policy(mdp, problem.horizon)})
+
+
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 def _optimal_policy(mdp: Any, horizon: int | None) -> list[Any]:

@@ -152,16 +152,17 @@ class LiveSet:
 
     def current(self) -> Plausible:
         """The set now."""
-        if self.counts.added != self._added:
-            self._added = self.counts.added
-            if self._kind is None or not self._follow():
+        if self.counts.added != self._added or self.counts.visits is not self._visits:
+            restored, self._added = self.counts.visits is not self._visits, self.counts.added
+            if restored or self._kind is None or not self._follow():
                 self._restart()
         return self._set
 
     def _restart(self) -> None:
         """Ask for the whole set."""
         self._set = self.confidence(self.counts, self.delta)
-        self._added, self._seen = self.counts.added, self.counts.visits.copy()
+        self._added, self._visits = self.counts.added, self.counts.visits
+        self._seen = self._visits.copy()
         rows = self._set.rows
         self._copies = (rows.next_state, rows.low, rows.room, rows.slack)
 

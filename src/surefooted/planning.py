@@ -55,7 +55,7 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     lower, upper, sweeps = _robust.optimistic_iteration(
         space.pair_ptr, plausible.rows, plausible.r_upper, DAMPING, epsilon, most, v, pair
     )
-    return Plan(Policy(space, pair=pair), lower, upper, v, sweeps, upper - lower <= epsilon)
+    return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 
 def policy_gain(
@@ -96,7 +96,7 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     pair = np.zeros((horizon, space.n_states), dtype=np.int64)
     work, stride = _robust.workspace(space.n_states), _stride(plausible)
     _robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
-    return StagePlan(Policy(space, pair=pair), values)
+    return StagePlan(Policy.of_pairs(space, pair), values)
 
 
 def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side = "pessimistic") -> Floats:
@@ -123,7 +123,8 @@ def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
     if policy.horizon is not None:
         raise InvalidTable("not a stationary policy", [f"it has {policy.horizon} decision rules"])
     if policy.pair is not None:
-        return np.arange(policy.space.n_states + 1), policy.pair, np.ones(policy.space.n_states)
+        ptr, ones = policy.space.one_each
+        return ptr, policy.pair, ones
     assert policy.weights is not None
     pairs = np.flatnonzero(policy.weights)
     ptr = np.searchsorted(policy.space.pair_state[pairs], np.arange(policy.space.n_states + 1))

@@ -94,6 +94,13 @@ class Space(FrozenArrays):
         return state
 
     @cached_property
+    def one_each(self) -> tuple[Ints, Floats]:
+        """0, 1, .., S and S ones: how kernels are told that each state plays one pair."""
+        each = np.arange(self.n_states + 1), np.ones(self.n_states)
+        freeze(*each)
+        return each
+
+    @cached_property
     def available(self) -> Bools:
         """Which action exists where, [S, A]."""
         mask = np.zeros((self.n_states, self.n_actions), dtype=bool)

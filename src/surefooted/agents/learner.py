@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from surefooted import _robust, planning
+from surefooted import _robust
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.confidence import Confidence, LiveSet, likelihood
@@ -89,17 +89,17 @@ class EpisodicLearner(EpisodicPlayer):
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns, by backward induction over the set (Eq. `pess_pe_fh`)."""
         plausible = self.plausible()
+        sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
+        rows = (self.space.pair_ptr, plausible.rows, r, self.stride, sign)
         first = np.empty((len(policies), self.space.n_states))
-        if all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
-            pairs = [policy.pair for policy in policies if policy.pair is not None]
-            shape = (-1, self.horizon, self.space.n_states)
-            stack = pairs[0][None] if len(pairs) == 1 else np.array(pairs, dtype=np.int64).reshape(shape)
-            sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
-            rows = (self.space.pair_ptr, plausible.rows, r, self.stride)
-            _robust.many_policy_stages(*rows, sign, stack, self._work, first)
-        else:
-            for i, policy in enumerate(policies):
-                first[i] = planning.policy_values(plausible, policy, self.horizon, side)[0]
+        if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
+            pairs = np.array([policy.pair for policy in policies])
+            _robust.many_policy_stages(*rows, pairs, self._work, first)
+            return first
+        values = np.zeros((self.horizon + 1, self.space.n_states))
+        for i, policy in enumerate(policies):
+            _robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, values)
+            first[i] = values[0]
         return first
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:

@@ -97,7 +97,7 @@ class Player(ABC):
 
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, ended: bool) -> None:
         """Count the steps of an episode that a simulator played with this agent's `episode`, `coin` and `u`."""
-        self.counts.add_steps(pairs, rewards, next_states)
+        self.counts.add_checked(pairs, rewards, next_states)
         self.u, self.state = u, int(next_states[-1])
         self._advance(len(pairs), ended)
 

@@ -10,7 +10,7 @@ import numpy as np
 from surefooted import planning
 from surefooted.agents.agent import Decision
 from surefooted.agents.player import UNLIMITED, Episode, Player
-from surefooted.confidence import Confidence, likelihood
+from surefooted.confidence import Confidence, LiveSet, likelihood
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.planning import Plan
@@ -40,7 +40,7 @@ class UCRL2(Player):
         if not 0 < delta < 1:
             raise InvalidTable("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         super().__init__(space, Counts(space, bounded), seed)
-        self.delta, self.confidence, self.dynamic = delta, confidence, dynamic
+        self.live, self.dynamic = LiveSet(confidence, self.counts, delta), dynamic
         self.last_length = 0  # T_{k-1}
 
     def begin(self, s: int) -> None:
@@ -52,7 +52,7 @@ class UCRL2(Player):
 
     def plausible(self) -> Plausible:
         """The confidence set of what has been counted."""
-        return self.confidence(self.counts, self.delta)  # step 2
+        return self.live.current()  # step 2
 
     def propose(self, plausible: Plausible, t: int) -> Plan:
         """The optimistic policy for an episode that begins after t steps, to r_max / sqrt(t + 1)."""

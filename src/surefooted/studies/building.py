@@ -1,0 +1,128 @@
+"""From words in a study to problems and agents."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surefooted import confidence, solve
+from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
+from surefooted.baseline import Baseline
+from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.noise import Noise
+from surefooted.problems import ALL, Problem, make
+from surefooted.studies.spec import ProblemSpec, Setting, StudySpec
+
+AGENTS: dict[str, Callable[..., Any]] = {
+    "UCRL2": UCRL2,
+    "CUCRL2": CUCRL2,
+    "UCBVI": UCBVI,
+    "EULER": EULER,
+    "CUCBVI": CUCBVI,
+}
+CONFIDENCES = ("hoeffding", "hoeffding_paper", "simplified_bernstein", "bernstein", "likelihood")
+
+
+def build_problem(spec: ProblemSpec) -> Problem:
+    """The problem that a study names."""
+    parameters = spec.parameters
+    if isinstance(parameters.get("noise"), dict):
+        parameters["noise"] = Noise(**parameters["noise"])
+    if spec.name.endswith(".npz"):
+        if parameters:
+            raise InvalidTable("no such problem", [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
+        return Problem.load(spec.name)
+    if ":" in spec.name:
+        problem = imported(spec.name)(**parameters)
+        if not isinstance(problem, Problem):
+            raise InvalidTable("no such problem", [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
+        return problem
+    if spec.name not in ALL:
+        known = f"{', '.join(ALL)}, a file.npz or package.module:function"
+        raise InvalidTable("no such problem", [f"problem.name: there is no {spec.name!r}; there are {known}"])
+    return make(spec.name, **parameters)
+
+
+def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.random.SeedSequence) -> Any:
+    """The agent of a setting; it is told of the problem what its kind is told, and nothing else."""
+    spec = study.agents[setting.agent]
+    if ":" not in spec.kind and spec.kind not in AGENTS:
+        known = f"{', '.join(AGENTS)}, or package.module:Class"
+        raise InvalidTable("no such agent", [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
+    kind = imported(spec.kind) if ":" in spec.kind else AGENTS[spec.kind]
+    arguments = {key: _value(key, value, problem) for key, value in spec.parameters.items()}
+    accepted = inspect.signature(kind).parameters
+    told: dict[str, Any] = {"seed": np.random.default_rng(seed), "alpha": setting.alpha, "horizon": problem.horizon}
+    if "baseline" in accepted:
+        told["baseline"] = _baseline(problem, spec.baseline == "known")
+    arguments |= {key: value for key, value in told.items() if key in accepted and key not in arguments}
+    try:
+        return kind(problem.space, **arguments)
+    except TypeError as error:
+        raise InvalidTable("no such agent", [f"agents.{setting.agent}: {error}"]) from error
+    except InvalidTable as error:
+        faults = [f"agents.{setting.agent}: {fault}" for fault in error.faults]
+        raise InvalidTable("no such agent", faults) from error
+
+
+def check(study: StudySpec) -> Problem:
+    """Build everything once, so that what cannot be built is known before the first run."""
+    problem, faults = build_problem(study.problem), []
+    if (problem.horizon is None) != (study.steps is not None):
+        wanted = "steps" if problem.horizon is None else "episodes"
+        faults.append(f"{study.unit}: this problem is played in {wanted}")
+    for setting in study.settings:
+        try:
+            build_agent(study, setting, problem, np.random.SeedSequence(0))
+        except InvalidTable as error:
+            faults += [fault for fault in error.faults if fault not in faults]
+    if faults:
+        raise InvalidTable(f"study {study.name!r} cannot be run", faults)
+    return problem
+
+
+def imported(path: str) -> Callable[..., Any]:
+    """What `package.module:name` is; modules beside where one is are found too."""
+    module, _, name = path.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SurefootedError(f"cannot import {path}: {error}") from error
+    return found
+
+
+def _value(key: str, value: Any, problem: Problem) -> Any:
+    """An argument of an agent: confidence sets and learners are named in words."""
+    if key == "confidence" and isinstance(value, str):
+        if ":" in value:
+            return imported(value)
+        if value not in CONFIDENCES:
+            raise InvalidTable("no such confidence", [f"there is no {value!r}; there are {', '.join(CONFIDENCES)}"])
+        return getattr(confidence, value)
+    if key == "learner" and isinstance(value, str | dict):
+        content = {"kind": value} if isinstance(value, str) else dict(value)
+        word = content.pop("kind", None)
+        kind = imported(word) if word and ":" in word else AGENTS.get(word or "")
+        if kind is None:
+            raise InvalidTable("no such learner", [f"learner.kind {word!r}: there are {', '.join(AGENTS)}"])
+        arguments = {name: _value(name, argument, problem) for name, argument in content.items()}
+        if "horizon" in inspect.signature(kind).parameters:
+            arguments["horizon"] = problem.horizon
+        return kind(problem.space, **arguments)
+    return value
+
+
+def _baseline(problem: Problem, is_known: bool) -> Baseline:
+    """The problem's baseline, with what is known of it."""
+    if not is_known:
+        return Baseline(problem.baseline)
+    if problem.horizon is not None:
+        return Baseline(problem.baseline, values=solve.policy_values(problem.mdp, problem.baseline, problem.horizon))
+    played = solve.gain_and_bias(problem.mdp, problem.baseline)
+    return Baseline(problem.baseline, played.gain, played.bias)

@@ -1,0 +1,86 @@
+"""What is seen while a study runs: live bars on a terminal, plain lines elsewhere, nothing when quiet."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from surefooted.studies.spec import StudySpec, Task
+
+EVERY = 10.0  # seconds between plain lines
+
+
+class Display:
+    """Counts what is done and shows it on stderr, so that output can be piped."""
+
+    def __init__(self, study: StudySpec, todo: list[Task], done: dict[Task, dict[str, Any]], quiet: bool) -> None:
+        self.study, self.quiet = study, quiet
+        self.total, self.before = len(todo) + len(done), len(done)
+        self.count = self.before
+        self.violated = {setting.index: 0 for setting in study.settings}
+        self.runs = {setting.index: 0 for setting in study.settings}
+        for row in done.values():
+            self._tally(row)
+        self.began = self.said = time.monotonic()
+        self.console = Console(stderr=True, highlight=False)
+        self._progress: Progress | None = None
+        self._bars: dict[int, Any] = {}
+        self._wanted = {s.index: sum(task.setting == s.index for task in [*todo, *done]) for s in study.settings}
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """While it is shown."""
+        if self.quiet or not self.console.is_terminal:
+            self.say(f"{self.study.name}: {self.total - self.before} runs to go, {self.before} there already")
+            yield
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        more = (TextColumn("{task.fields[note]}"), TimeElapsedColumn())
+        with Progress(*columns, *more, console=self.console, refresh_per_second=8) as progress:
+            self._progress = progress
+            for s in self.study.settings:
+                if self._wanted[s.index]:
+                    bar = progress.add_task(s.label, total=self._wanted[s.index], completed=self.runs[s.index], note="")
+                    self._bars[s.index] = bar
+            self._bars[-1] = progress.add_task("all", total=self.total, completed=self.count, note="")
+            yield
+        self._progress = None
+
+    def finished(self, row: dict[str, Any]) -> None:
+        """One more run is done."""
+        self.count += 1
+        self._tally(row)
+        spent = time.monotonic() - self.began
+        rate = (self.count - self.before) / max(spent, 1e-9)
+        left = (self.total - self.count) / rate
+        if self._progress is not None:
+            index = row["setting"]
+            note = f"[red]{self.violated[index]} violated[/red]" if self.violated[index] else "none violated"
+            self._progress.update(self._bars[index], completed=self.runs[index], note=note)
+            self._progress.update(self._bars[-1], completed=self.count, note=f"{rate:.1f} runs/s, {clock(left)} left")
+        elif time.monotonic() - self.said >= EVERY or self.count == self.total:
+            self.said = time.monotonic()
+            violated = ", ".join(
+                f"{s.label}: {self.violated[s.index]}" for s in self.study.settings if self.violated[s.index]
+            )
+            seen = f"violated in runs of {violated}" if violated else "no violations"
+            self.say(f"{self.count}/{self.total} runs, {rate:.1f} runs/s, {clock(left)} left, {seen}")
+
+    def say(self, line: str) -> None:
+        """A plain line, unless quiet."""
+        if not self.quiet:
+            self.console.print(line, markup=False, soft_wrap=True)
+
+    def _tally(self, row: dict[str, Any]) -> None:
+        self.runs[row["setting"]] += 1
+        self.violated[row["setting"]] += bool(row["violations_total"])
+
+
+def clock(seconds: float) -> str:
+    """`1:02:03`, or `2:03`."""
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"

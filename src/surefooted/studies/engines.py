@@ -1,0 +1,209 @@
+"""Where tasks run: processes of this machine, a Dask cluster, or Ray. A task that loses its worker is run again.
+
+An engine is a generator: it takes tasks and yields (task, outcome) in whatever order they finish, the outcome being the
+bytes of a part or a `Failure`. Closing it stops what is running.
+"""
+
+import multiprocessing as mp
+import os
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+
+from surefooted.errors import MissingExtra, SurefootedError
+from surefooted.studies.spec import StudySpec, Task
+
+EngineName = Literal["local", "dask", "ray"]
+ATTEMPTS = 4  # a task that has lost its worker so often is given up
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no part: what its run raised, or that its worker died again and again."""
+
+    reason: str
+    details: str = ""
+
+
+Outcome = tuple[Task, bytes | Failure]
+Engine = Callable[[StudySpec, Sequence[Task], int, str | None], Iterator[Outcome]]
+
+
+def attempt(study_json: str, setting: int, realisation: int) -> bytes | Failure:
+    """One task, on whatever worker: a part, or what went wrong."""
+    from surefooted.studies.realisation import work
+
+    try:
+        return work(study_json, setting, realisation)
+    except Exception as error:  # whatever a user's agent or problem raises is reported, not lost
+        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def local(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
+    """`jobs` processes of this machine, one task at a time each; one that dies costs its current task and no other."""
+    queue, attempts = deque(todo), dict.fromkeys(todo, 0)
+    study_json = study.model_dump_json()
+    workers: list[_Worker] = []
+    try:
+        while queue or any(worker.task for worker in workers):
+            while len(workers) < min(jobs, len(queue) + len(workers)) and queue:
+                workers.append(_Worker(study_json))
+            for worker in workers:
+                if worker.task is None and queue:
+                    worker.give(queue.popleft())
+            busy = {handle: w for w in workers if w.task for handle in (w.pipe, w.process.sentinel)}
+            ready = wait(list(busy))
+            for worker in {id(busy[handle]): busy[handle] for handle in ready}.values():  # type: ignore[index]
+                task, outcome = worker.take()
+                if outcome is not None:
+                    yield task, outcome
+                    continue
+                workers.remove(worker)
+                worker.stop()
+                attempts[task] += 1
+                if attempts[task] < ATTEMPTS:
+                    queue.appendleft(task)
+                else:
+                    yield task, Failure(f"its worker died {ATTEMPTS} times: out of memory, or killed?")
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
+    """A Dask cluster at an address, or one of `jobs` processes on this machine."""
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ImportError as error:
+        raise MissingExtra('the engine "dask" needs distributed: pip install "surefooted[dask]"') from error
+    study_json = study.model_dump_json()
+    with pinned_threads():
+        cluster = None
+        if address is None:
+            cluster = LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None)
+        client = Client(address if cluster is None else cluster)
+    try:
+        futures = {
+            client.submit(attempt, study_json, task.setting, task.realisation, pure=False, retries=ATTEMPTS - 1): task
+            for task in todo
+        }
+        for future in as_completed(list(futures)):
+            task = futures.pop(future)
+            lost = future.exception() if future.status != "finished" else None
+            yield task, future.result() if lost is None else Failure(f"{type(lost).__name__}: {lost}")
+            future.release()
+    finally:
+        client.close()
+        if cluster is not None:
+            cluster.close()
+
+
+def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
+    """A Ray cluster at an address, or one of `jobs` processes on this machine."""
+    try:
+        import ray as library
+    except ImportError as error:
+        raise MissingExtra('the engine "ray" needs ray: pip install "surefooted[ray]"') from error
+    study_json = study.model_dump_json()
+    mine = not library.is_initialized()
+    if mine:
+        environment = {"env_vars": dict.fromkeys(THREADS, "1")}
+        options: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs, "include_dashboard": False}
+        library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
+    remote = library.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
+    try:
+        pending = {remote.remote(study_json, task.setting, task.realisation): task for task in todo}
+        while pending:
+            done, _ = library.wait(list(pending), num_returns=1)
+            for reference in done:
+                task = pending.pop(reference)
+                try:
+                    outcome = library.get(reference)
+                except Exception as error:  # the worker died too often
+                    outcome = Failure(f"{type(error).__name__}: {error}")
+                yield task, outcome
+    finally:
+        if mine:
+            library.shutdown()
+
+
+ENGINES: dict[str, Engine] = {"local": local, "dask": dask, "ray": ray}
+
+
+@contextmanager
+def pinned_threads() -> Iterator[None]:
+    """Within it, processes are started with one thread each, so that n workers use n cores."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class _Worker:
+    """A process that runs one task after the other, and the pipe to it."""
+
+    def __init__(self, study_json: str) -> None:
+        context = mp.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, study_json), daemon=True)
+        with pinned_threads():
+            self.process.start()
+        other.close()
+        self.task: Task | None = None
+
+    def give(self, task: Task) -> None:
+        """Start a task; if the process is dead already, `take` will say so."""
+        self.task = task
+        try:
+            self.pipe.send((task.setting, task.realisation))
+        except (BrokenPipeError, OSError):
+            pass
+
+    def take(self) -> tuple[Task, bytes | Failure | None]:
+        """The task that is over, and its outcome: None if the process died."""
+        assert self.task is not None
+        task, self.task = self.task, None
+        try:
+            return task, self.pipe.recv() if self.pipe.poll() else None
+        except (EOFError, OSError):
+            return task, None
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.terminate()
+        self.process.join(2)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.pipe.close()
+
+
+def _serve(pipe: Connection, study_json: str) -> None:
+    """Run tasks as they come."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    while True:
+        try:
+            setting, realisation = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(attempt(study_json, setting, realisation))
+
+
+def engine(name: str) -> Engine:
+    """The engine of that name."""
+    if name not in ENGINES:
+        raise SurefootedError(f"there is no engine {name!r}; there are {', '.join(ENGINES)}")
+    return ENGINES[name]

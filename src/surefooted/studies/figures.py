@@ -1,0 +1,236 @@
+"""The paper's figures, as functions on axes, and as files that are the same byte for byte when they are made again."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surefooted import solve
+from surefooted.errors import InvalidTable
+from surefooted.space import Floats
+from surefooted.studies.building import build_problem
+from surefooted.studies.results import Results
+from surefooted.studies.spec import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe & Ito (2008)
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
+STYLE: Any = {
+    "figure.figsize": (5.2, 3.4),
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.6,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "surefooted",
+    "svg.fonttype": "none",
+}
+BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
+BINS = 60  # of the share of baseline play: single decisions are all or nothing
+
+
+def interval(values: Floats) -> tuple[Floats, Floats]:
+    """The mean over the first axis, and the half-width of its 95 % confidence interval (Student's t)."""
+    n = len(values)
+    mean = values.mean(axis=0)
+    if n < 2:
+        return mean, np.full_like(mean, np.nan)
+    return mean, student(n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+
+
+def student(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t distribution, to 0.001 (from 5 on by Cornish and Fisher's expansion)."""
+    if freedom <= 4:
+        return (12.706204736, 4.302652730, 3.182446305, 2.776445105)[freedom - 1]
+    z = 1.959963984540054
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return float(z + sum(term / freedom ** (i + 1) for i, term in enumerate(terms)))
+
+
+def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
+    """Mean regret with its 95 % confidence band, and that of always playing the baseline."""
+    for setting in results.settings:
+        steps, curves = results.curve(setting, column)
+        _band(ax, steps, curves, setting)
+    steps, lost = baseline_regret(results)
+    ax.plot(steps, lost, label="always the baseline", **BASELINE)
+    ax.set(xlabel=_axis(results), ylabel="regret", xlim=(0, results.study.length), ylim=(0, None))
+    ax.legend(loc="upper left")
+
+
+def violations(ax: "Axes", results: Results) -> None:
+    """The share of the initial phase in which the condition does not hold: mean, 95 % interval, the paper's numbers."""
+    labels = [setting.label for setting in results.settings]
+    for i, setting in enumerate(results.settings):
+        mean, half = interval(100 * results.column(setting, "violations_initial"))
+        ax.bar(i, float(mean), color=_colour(setting), width=0.6)
+        if np.isfinite(half):
+            ax.errorbar(i, float(mean), yerr=float(half), color="black", capsize=3, linewidth=1)
+        top = float(mean) + (float(half) if np.isfinite(half) else 0.0)
+        ax.annotate(f"{float(mean):.3g} %", (i, top), textcoords="offset points", xytext=(0, 4), ha="center")
+        for claim in results.study.claims:
+            if claim.agent == setting.agent and claim.column == "violations_initial":
+                ax.plot([i - 0.38, i + 0.38], [100 * claim.value] * 2, color="black", linestyle=":", linewidth=1.2)
+                ax.annotate("paper", (i + 0.38, 100 * claim.value), fontsize=7, va="center")
+    ax.set_xticks(range(len(labels)), [label.replace(", ", "\n") for label in labels])
+    ax.set_title(
+        f"violated of the first {results.study.initial:,} {results.study.unit}".replace(",", "\u202f"), fontsize=9
+    )
+    ax.set(ylabel="%", ylim=(0, None))
+    ax.margins(y=0.15)
+    ax.grid(axis="x", visible=False)
+
+
+def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
+    """The margin over time: mean, and the smallest of all realisations as a thin line; below 0 is a violation."""
+    for setting in results.settings:
+        steps, curves = results.curve(setting, "margin")
+        inside = steps <= (last or steps[-1])
+        ax.plot(steps[inside], curves.mean(axis=0)[inside], **_line(setting), label=setting.label)
+        least = results.curve(setting, "margin_min")[1].min(axis=0)
+        ax.plot(steps[inside], least[inside], color=_colour(setting), linewidth=0.6, alpha=0.8)
+    ax.axhline(0, color="black", linewidth=1)
+    ax.set_yscale("symlog", linthresh=10)
+    ax.set(xlabel=_axis(results), ylabel="margin (thin: smallest)", xlim=(0, last or results.study.length))
+    ax.legend(loc="lower right")
+
+
+def baseline_share(ax: "Axes", results: Results) -> None:
+    """The share of play that is the baseline's, over time, of the conservative settings."""
+    for setting in results.settings:
+        steps, kept = results.curve(setting, "baseline_steps")
+        if kept[:, -1].max() == 0:
+            continue
+        every = max(1, len(steps) // BINS)
+        steps, kept = steps[every - 1 :: every], kept[:, every - 1 :: every]
+        width = np.diff(np.r_[0, steps])
+        share = 100 * np.diff(np.c_[np.zeros(len(kept)), kept], axis=1) / width
+        _band(ax, steps, share, setting)
+    ax.set(xlabel=_axis(results), ylabel="played with the baseline (%)", xlim=(0, results.study.length), ylim=(0, 105))
+    if ax.has_data():
+        ax.legend(loc="upper right")
+
+
+def baseline_regret(results: Results) -> tuple[Floats, Floats]:
+    """What always playing the baseline loses, exactly: steps and regret."""
+    study, problem = results.study, build_problem(results.study.problem)
+    steps = np.unique(results.curves["step"].to_numpy())
+    if problem.horizon is not None:
+        best = solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start]
+        lost = best - solve.policy_values(problem.mdp, problem.baseline, problem.horizon)[0, problem.start]
+        return steps, np.asarray(lost * steps)
+    earned = solve.expected_rewards(problem.mdp, problem.baseline, problem.start, study.length)
+    return steps, np.asarray(steps * solve.optimal_gain(problem.mdp).gain - earned[steps - 1])
+
+
+FIGURES: dict[str, Callable[["Axes", Results], None]] = {
+    "regret": regret,
+    "violations": violations,
+    "margin": margin,
+    "margin-initial": lambda ax, results: margin(ax, results, results.study.initial),
+    "baseline-share": baseline_share,
+}
+
+
+def make_figures(
+    results: Results, out: str | Path | None = None, formats: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
+    """Write every figure of a study to a directory, DIR/figures unless told otherwise."""
+    import matplotlib.pyplot as plt
+
+    folder = Path(out) if out is not None else results.path / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with plt.rc_context(STYLE):
+        for name, draw in FIGURES.items():
+            figure, ax = plt.subplots(layout="constrained")
+            draw(ax, results)
+            written += save(figure, folder / name, formats)
+        figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.5), layout="constrained")
+        regret(axes[0], results)
+        margin(axes[1], results, results.study.initial)
+        violations(axes[2], results)
+        figure.suptitle(results.study.title or results.study.name)
+        written += save(figure, folder / "overview", formats)
+        written += save(build_problem(results.study.problem).draw(), folder / "problem", formats)
+    return written
+
+
+def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Regret and margin of the settings of several studies on one axis."""
+    import matplotlib.pyplot as plt
+
+    units = {results.study.unit for results in several}
+    if len(units) > 1:
+        raise InvalidTable("these studies do not compare", ["some count steps and some episodes"])
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with plt.rc_context(STYLE):
+        for name, column in (("regret", "pseudo_regret"), ("margin", "margin")):
+            figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+            i = 0
+            for results in several:
+                for setting in results.settings:
+                    steps, curves = results.curve(setting, column)
+                    shown = Setting(i, setting.agent, setting.alpha, f"{results.path.name}: {setting.label}")
+                    _band(ax, steps, curves, shown)
+                    i += 1
+            ax.set(xlabel=units.copy().pop(), ylabel=name)
+            ax.legend(loc="upper left")
+            written += save(figure, folder / name, formats)
+    return written
+
+
+def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
+    """Write a figure without anything in it that would change from one time to the next."""
+    import matplotlib.pyplot as plt
+
+    metadata: dict[str, dict[str, Any]] = {
+        "png": {"Software": None},
+        "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+        "svg": {"Date": None, "Creator": None},
+    }
+    written = []
+    for kind in formats:
+        if kind not in metadata:
+            raise InvalidTable("no such format", [f"{kind!r}: there are {', '.join(metadata)}"])
+        written.append(path.with_name(f"{path.name}.{kind}"))
+        figure.savefig(written[-1], metadata=metadata[kind])
+    plt.close(figure)
+    return written
+
+
+def _band(ax: "Axes", steps: Floats, curves: Floats, setting: Setting) -> None:
+    mean, half = interval(curves)
+    ax.plot(steps, mean, **_line(setting), label=setting.label)
+    if np.all(np.isfinite(half)):
+        ax.fill_between(steps, mean - half, mean + half, color=_colour(setting), alpha=0.2, linewidth=0)
+
+
+def _line(setting: Setting) -> dict[str, Any]:
+    return {"color": _colour(setting), "linestyle": DASHES[setting.index % len(DASHES)]}
+
+
+def _colour(setting: Setting) -> str:
+    return COLOURS[setting.index % len(COLOURS)]
+
+
+def _axis(results: Results) -> str:
+    return "step" if results.study.steps else "episode"

@@ -1,0 +1,116 @@
+"""One realisation: run an agent, let the oracle judge it, keep a row and a curve."""
+
+import io
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from surefooted.oracle import EpisodicEvaluation, Evaluation, evaluate
+from surefooted.problems import Problem
+from surefooted.simulation import EpisodicRun, Run, simulate
+from surefooted.space import Floats, Ints
+from surefooted.studies.building import build_agent, build_problem
+from surefooted.studies.spec import StudySpec, Task, seeds
+
+CURVE = ("step", "regret", "pseudo_regret", "margin", "margin_min", "budget", "baseline_steps")
+
+_problems: dict[str, Problem] = {}  # of this process: a worker runs many realisations of one
+
+
+def work(study_json: str, setting: int, realisation: int) -> bytes:
+    """Run one task of a study; what comes back is its part, as the bytes of a Parquet file.
+
+    The part holds the curve, and in its metadata the row, the study's identity and the task.
+    """
+    study = StudySpec.model_validate_json(study_json)
+    task = Task(setting, realisation)
+    key = study.problem.model_dump_json()
+    if key not in _problems:
+        _problems[key] = build_problem(study.problem)
+    row, curve = run(study, task, _problems[key])
+    content = {"study": study.identity, "task": task.name, "row": row}
+    table = pa.table(curve).replace_schema_metadata({"surefooted": json.dumps(content, sort_keys=True)})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The row of one realisation, and its curve."""
+    setting = study.settings[task.setting]
+    world, own = seeds(study, task)
+    agent = build_agent(study, setting, problem, own)
+    begin = time.perf_counter()
+    if study.episodes is not None:
+        played: Any = simulate(problem, agent, episodes=study.episodes, seed=world)
+        steps, episodes = study.episodes * played.horizon, study.episodes
+    else:
+        played = simulate(problem, agent, study.length, world)
+        steps, episodes = study.length, len(played.decisions)
+    seconds = time.perf_counter() - begin
+    result: Any = evaluate(played, problem, setting.alpha)
+    conservative, budget = baseline_play(played), budgets(played)
+    violated, (drawn, expected) = result.violated, regrets(result)
+    row = {
+        "agent": setting.agent,
+        "label": setting.label,
+        "alpha": setting.alpha,
+        "setting": task.setting,
+        "realisation": task.realisation,
+        "seed": f"{study.seed}/{task.setting}/{task.realisation}",
+        "steps": steps,
+        "episodes": episodes,
+        "baseline_steps": int(conservative[-1]),
+        "distinct_policies": len(played.policies),
+        "regret": float(drawn[-1]),
+        "pseudo_regret": float(expected[-1]),
+        "violations_initial": float(violated[: study.initial].mean()),
+        "violations_total": int(violated.sum()),
+        "min_margin": float(result.margin.min()),
+        "first_violation": result.first_violation,
+        "seconds": seconds,
+    }
+    ends = np.unique(np.ceil(np.linspace(0, study.length, study.record.points + 1)[1:]).astype(np.int64))
+    last, first = ends - 1, np.r_[0, ends[:-1]]
+    curve = {
+        "step": ends,
+        "regret": drawn[last],
+        "pseudo_regret": expected[last],
+        "margin": result.margin[last],
+        "margin_min": np.minimum.reduceat(result.margin, first),  # of the bin, so that no violation disappears
+        "budget": budget[last],
+        "baseline_steps": conservative[last],
+    }
+    return row, curve
+
+
+def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats]:
+    """The regret of the rewards that were drawn, and that of what was played in expectation."""
+    if isinstance(result, EpisodicEvaluation):
+        return result.realised_regret, result.regret
+    return result.regret, result.pseudo_regret
+
+
+def baseline_play(played: Run | EpisodicRun) -> Ints:
+    """Steps (or episodes) played with the baseline so far, at each of them."""
+    if isinstance(played, EpisodicRun):
+        return np.cumsum(~played.explored)
+    kept = np.zeros(played.steps, dtype=np.int64)
+    for segment in played.segments:
+        if segment.role == "baseline":
+            kept[segment.first : segment.first + segment.length] = 1
+    return np.cumsum(kept)
+
+
+def budgets(played: Run | EpisodicRun) -> Floats:
+    """The margin that was proved at the last decision, at each step (or episode); NaN if the agent keeps none."""
+    proved = np.array([np.nan if d.budget is None else d.budget for d in played.decisions])
+    if isinstance(played, EpisodicRun):
+        return proved
+    begins = np.array([decision.t for decision in played.decisions])
+    which = np.searchsorted(begins, np.arange(played.steps), side="right") - 1
+    return np.asarray(proved[which])

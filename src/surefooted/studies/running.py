@@ -1,0 +1,88 @@
+"""Running a study: what is not there yet is given to an engine, and every run is kept as soon as it is done."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.studies.building import check
+from surefooted.studies.display import Display
+from surefooted.studies.engines import Failure, engine
+from surefooted.studies.results import Folder, Results, write
+from surefooted.studies.spec import StudySpec, Task, tasks
+
+
+class Interrupted(SurefootedError):
+    """Stopped by Ctrl-C; what was finished is kept."""
+
+
+def run_study(
+    study: StudySpec,
+    out: str | Path,
+    *,
+    jobs: int | None = None,
+    engine_name: str = "local",
+    address: str | None = None,
+    shard: tuple[int, int] = (1, 1),
+    resume: bool = True,
+    quiet: bool = True,
+) -> Results:
+    """Run what is missing of a study (or of one shard of it) in a directory, and return its tables."""
+    jobs = jobs or max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    faults = [] if jobs >= 1 else [f"jobs {jobs} must be at least 1"]
+    if not 1 <= shard[0] <= shard[1]:
+        faults.append(f"shard {shard[0]}/{shard[1]}: i/n needs 1 <= i <= n")
+    if faults:
+        raise InvalidTable("this study cannot be run so", faults)
+    play = engine(engine_name)
+    check(study)
+    folder = Folder(out)
+    folder.open(study, resume)
+    wanted = tasks(study, shard)
+    done, damaged = folder.finished(wanted)
+    todo = [task for task in wanted if task not in done]
+    display = Display(study, todo, done, quiet)
+    for fault in damaged:
+        display.say(f"{fault}; it is run again")
+    failures: dict[Task, Failure] = {}
+    with display.showing():
+        outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
+        try:
+            for task, outcome in outcomes:
+                if isinstance(outcome, Failure):
+                    failures[task] = outcome
+                    write(_errors(folder) / f"{task.name}.txt", (outcome.reason + "\n\n" + outcome.details).encode())
+                else:
+                    display.finished(folder.save(task, outcome))
+        except KeyboardInterrupt:
+            kept = display.count
+            folder.combine()
+            raise Interrupted(
+                f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. "
+                f"Go on with: surefooted run {folder.path / 'study.toml'} --out {folder.path}"
+            ) from None
+        finally:
+            close = getattr(outcomes, "close", None)
+            if close is not None:
+                close()
+    folder.combine()
+    if failures:
+        raise SurefootedError(_report(study, folder, failures))
+    return Results.load(out)
+
+
+def _errors(folder: Folder) -> Path:
+    path = folder.path / "errors"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _report(study: StudySpec, folder: Folder, failures: dict[Task, Failure]) -> str:
+    """What to say of runs that failed."""
+    shown: Sequence[tuple[Task, Failure]] = list(failures.items())[:5]
+    lines = [f"{len(failures)} runs failed; the others are kept in {folder.path}"]
+    for task, failure in shown:
+        label = study.settings[task.setting].label
+        where = _errors(folder) / f"{task.name}.txt"
+        lines.append(f"  - {label}, realisation {task.realisation}: {failure.reason} (more in {where})")
+    return "\n".join(lines)

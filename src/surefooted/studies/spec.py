@@ -1,0 +1,242 @@
+"""What a study is: a problem, agents, a length, realisations and a seed, from a TOML file, checked all at once.
+
+    name = "stock"
+    steps = 70_000
+    realisations = 100
+    problem = "inventory"            # or "file.npz", or "package.module:function"; or a table with its parameters
+
+    [agents.cucrl2]
+    kind = "CUCRL2"                  # or "package.module:Class"; the rest are its arguments
+    alpha = [0.05, 0.1]
+
+A *setting* is an agent with one α. Each has as many realisations as the study says, each with a seed of its own.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import tomli_w
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from surefooted.errors import InvalidTable, UnreadableFile
+
+PAPER = ("inventory", "maintenance", "gridworld")  # the studies that come with the package
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Shares = Annotated[tuple[Share, ...], BeforeValidator(lambda x: x if isinstance(x, list | tuple) else (x,))]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProblemSpec(BaseModel):
+    """A problem by name, file or function, and the parameters it is made with (all other keys)."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The other keys."""
+        return dict(self.model_extra or {})
+
+
+class AgentSpec(BaseModel):
+    """An agent by name or class, the α's it is run (or, if it is not conservative, judged) with, and its arguments."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str
+    alpha: Shares | None = None
+    baseline: Literal["known", "unknown"] = "known"
+    label: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The other keys."""
+        return dict(self.model_extra or {})
+
+
+class RecordSpec(_Strict):
+    """What to keep of a run: so many points of its curves, and how many steps are its initial phase."""
+
+    points: int = Field(default=400, ge=2, le=100_000)
+    initial: int | None = Field(default=None, ge=1)
+
+
+class Claim(_Strict):
+    """A number that the paper prints, and where ours stands: a column of the table of runs, for one agent."""
+
+    what: str
+    value: float
+    agent: str | None = None
+    column: str | None = None
+    note: str = ""
+
+
+class StudySpec(_Strict):
+    """The whole study."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    title: str = ""
+    about: str = ""
+    problem: Annotated[ProblemSpec, BeforeValidator(lambda x: {"name": x} if isinstance(x, str) else x)]
+    agents: dict[str, AgentSpec] = Field(min_length=1)
+    steps: int | None = Field(default=None, ge=1)
+    episodes: int | None = Field(default=None, ge=1)
+    realisations: int = Field(default=20, ge=1)
+    seed: int = Field(default=0, ge=0)
+    alpha: Shares = (0.05,)
+    record: RecordSpec = RecordSpec()
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Self:
+        if (self.steps is None) == (self.episodes is None):
+            raise ValueError("give either `steps` (average reward) or `episodes` (finite horizon)")
+        if self.record.initial is not None and self.record.initial > self.length:
+            raise ValueError(f"record.initial {self.record.initial} is longer than the run, {self.length}")
+        for claim in self.claims:
+            if claim.agent is not None and claim.agent not in self.agents:
+                raise ValueError(f"a claim is about agent {claim.agent!r}, which is not one of the study")
+        return self
+
+    @property
+    def length(self) -> int:
+        """Steps, or episodes."""
+        return self.steps or self.episodes or 0
+
+    @property
+    def unit(self) -> str:
+        """What the length is counted in."""
+        return "steps" if self.steps else "episodes"
+
+    @property
+    def initial(self) -> int:
+        """The initial phase, in which violations are counted apart: a tenth of the run unless told otherwise."""
+        return self.record.initial or max(1, self.length // 10)
+
+    @cached_property
+    def settings(self) -> "list[Setting]":
+        """Each agent with each of its α's."""
+        pairs = [(name, alpha) for name, agent in self.agents.items() for alpha in agent.alpha or self.alpha]
+        return [Setting(i, name, alpha, self._label(name, alpha)) for i, (name, alpha) in enumerate(pairs)]
+
+    def _label(self, name: str, alpha: float) -> str:
+        agent = self.agents[name]
+        label = agent.label or agent.kind.rpartition(":")[2]
+        twice = [other for other in self.agents.values() if (other.label or other.kind.rpartition(":")[2]) == label]
+        label = f"{label} ({name})" if len(twice) > 1 else label
+        return f"{label}, α = {alpha:g}" if len(agent.alpha or self.alpha) > 1 else label
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other studies: everything that changes a run. More realisations are the same study."""
+        content = self.model_dump(mode="json", exclude={"realisations", "title", "about", "claims", "name"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_toml(self) -> str:
+        """The study as a TOML file, everything resolved."""
+        return tomli_w.dumps(json.loads(self.model_dump_json(exclude_none=True)))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An agent with one α."""
+
+    index: int
+    agent: str
+    alpha: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """One realisation of one setting."""
+
+    setting: int
+    realisation: int
+
+    @property
+    def name(self) -> str:
+        """What its part is called."""
+        return f"{self.setting:03d}-{self.realisation:06d}"
+
+
+def tasks(study: StudySpec, shard: tuple[int, int] = (1, 1)) -> list[Task]:
+    """Everything there is to run, realisation by realisation; with a shard (i, n), every n-th from the i-th on."""
+    every = [Task(s.index, k) for k in range(study.realisations) for s in study.settings]
+    return every[shard[0] - 1 :: shard[1]]
+
+
+def seeds(study: StudySpec, task: Task) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+    """The seeds of the world and of the agent: the same on any engine, any number of workers, in any order."""
+    root = np.random.SeedSequence(study.seed, spawn_key=(task.setting, task.realisation))
+    world, agent = root.spawn(2)
+    return world, agent
+
+
+def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
+    """A study from a TOML file, or by the name of one that comes with the package, with `KEY=VALUE` overrides."""
+    where = Path(source)
+    if str(source) in PAPER:
+        text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
+    else:
+        try:
+            text = where.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            hint = f"A study is a TOML file, or one of {', '.join(PAPER)}."
+            raise UnreadableFile(f"cannot read the study {source}: {error}. {hint}") from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableFile(f"{source} is not TOML: {error}") from error
+    for override in overrides:
+        _override(raw, override)
+    problem = raw.get("problem")
+    if isinstance(problem, str) and problem.endswith(".npz"):  # beside the study, wherever it is run from
+        raw["problem"] = str((where.parent / problem).resolve())
+    return parse(raw, str(source))
+
+
+def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
+    """A study from its content; every fault at once, with its path."""
+    try:
+        return StudySpec.model_validate(raw)
+    except ValidationError as error:
+        faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
+        raise InvalidTable(f"{source} is not a valid study", faults) from error
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def _override(raw: dict[str, Any], override: str) -> None:
+    """Set one value by its dotted path; the value is TOML, or else a word."""
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise InvalidTable(
+            "no such override", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
+        )
+    try:
+        value = tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = path.strip().split(".")
+    if parents == ["problem"] and isinstance(raw.get("problem"), str):
+        raw["problem"] = {"name": raw["problem"]}
+    table = raw
+    for key in parents:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise InvalidTable("no such override", [f"{path}: {key} is a value, not a table"])
+    table[last] = value
