@@ -6,19 +6,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format coverage campaign bench hooks clean
+.PHONY: help demo test lint format coverage campaign engines bench hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.installed ## The paper's problems, exactly, and UCRL2 and CUCRL2 on the first; pictures in demo/
-	@mkdir -p demo
-	@echo "The problems that come with surefooted:"; echo
-	@$(BIN)/surefooted problems
-	@for name in inventory maintenance gridworld; do \
-		echo; $(BIN)/surefooted problems $$name --picture demo/$$name.png || exit 1; done
-	@echo; $(BIN)/python examples/inventory.py demo/exploring.png
-	@echo; echo "Done. Look at demo/exploring.png, and at demo/inventory.png, demo/maintenance.png and demo/gridworld.png."
+demo: $(VENV)/.installed ## The paper's inventory experiment, whole: 100 realisations of UCRL2 and of CUCRL2 at three values of α
+	@$(BIN)/surefooted reproduce inventory --out demo/inventory
+	@echo; echo "Done. Open demo/inventory/report.html, or look at demo/inventory/figures/overview.png."
 
 test: $(VENV)/.developing ## Run the tests
 	@echo "Running the tests"
@@ -41,6 +36,10 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 
 campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 2 000 adversarial problems (11 minutes)
 	@$(BIN)/python tests/adversarial.py 2000 1
+
+engines: $(VENV)/.developing ## Check that studies give the same files on local processes, Dask and Ray, and survive kill -9 on each
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all]"
+	@$(BIN)/python -m pytest -n 0 tests/test_studies.py
 
 bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -34,7 +34,18 @@ _HOMES = {
     "evaluate": "surefooted.oracle",
     "simulate": "surefooted.simulation",
 }
-_MODULES = ("agents", "bandits", "certificate", "confidence", "gym", "planning", "problems", "solve", "studies", "testing")
+_MODULES = (
+    "agents",
+    "bandits",
+    "certificate",
+    "confidence",
+    "gym",
+    "planning",
+    "problems",
+    "solve",
+    "studies",
+    "testing",
+)
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
 

@@ -27,8 +27,8 @@ def lower_end(successes: float, failures: float, level: float) -> float:
     k), since m ln(1 - q) <= 0, and by Pinsker's inequality p - sqrt(f(p) / (2 n)) for p = k / n, n = k + m.
     """
     n = successes + failures
-    if failures == 0.0:
-        return math.exp(level / n) * (1 - ROUNDING)
+    if failures <= ROUNDING * n:  # as good as none, and leaving them out only lowers the end
+        return math.exp(level / successes) * (1 - ROUNDING)
     p = successes / n
     room = successes * math.log(p) + failures * math.log1p(-p) - level
     q = max(math.exp(level / successes), p - math.sqrt(max(room, 0.0) / (2 * n)))
@@ -148,9 +148,9 @@ def fill_rows(
                 width = bernstein_width(math.sqrt(p * (1 - p)), 1.0, x, n, spread, linear)
                 p_lower[j], p_upper[j] = max(p - width, 0.0), min(p + width, 1.0)
         if len(row_slack) > 0:
-            slack = 1.0
+            kept = 0.0
             for j in range(next_ptr[k], next_ptr[k + 1]):
                 row_state[j], row_low[j], row_room[j] = next_state[j], p_lower[j], p_upper[j] - p_lower[j]
-                slack -= p_lower[j]
-            row_slack[k] = max(slack, 0.0)
+                kept += p_lower[j]
+            row_slack[k] = max(1.0 - kept, 0.0)
     return changed

@@ -21,7 +21,7 @@ class Baseline:
     policy: Policy
     gain: float | None = None
     bias: Floats | None = None  # [S]
-    values: Floats | None = None  # [S]
+    values: Floats | None = None  # [S] or [H + 1, S]
 
     def __post_init__(self) -> None:
         """Refuse what no policy could have."""
@@ -42,17 +42,23 @@ class Baseline:
             object.__setattr__(self, "bias", bias)
         if self.values is not None:
             values = real_numbers("values", self.values, faults)
-            first = values[0] if values.ndim == 2 and len(values) else values
-            if first.shape != (self.policy.space.n_states,):
+            if values.ndim not in (1, 2) or values.size == 0 or values.shape[-1] != self.policy.space.n_states:
                 faults.append(f"values have shape {values.shape}, not ({self.policy.space.n_states},)")
-            elif not np.all(np.isfinite(first) & (first >= 0)):
+            elif not np.all(np.isfinite(values) & (values >= 0)):
                 faults.append("values has entries that are negative or not finite")
             if self.gain is not None:
                 faults.append("give gain and bias (average reward) or values (finite horizon), not both")
-            first.flags.writeable = False
-            object.__setattr__(self, "values", first)
+            values.flags.writeable = False
+            object.__setattr__(self, "values", values)
         if faults:
             raise InvalidTable("this baseline is not valid", faults)
+
+    @property
+    def start_values(self) -> Floats | None:
+        """What it earns in an episode from each state, [S]."""
+        if self.values is None or self.values.ndim == 1:
+            return self.values
+        return np.asarray(self.values[0])
 
     @property
     def is_known(self) -> bool:

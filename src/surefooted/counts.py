@@ -94,6 +94,8 @@ class Counts:
 
     def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
         """Logged steps, as columns of one length; all are checked first, and nothing changes if one is impossible."""
+        if self.stages > 1:
+            raise InvalidTable("this history cannot be counted", ["it does not say of which stage each step is"])
         columns = [np.asarray(column) for column in (states, actions, rewards, next_states)]
         if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
             raise InvalidTable("this history cannot be counted", ["its four columns must have one length"])

@@ -14,10 +14,13 @@ from surefooted.space import Floats
 
 
 class EpisodeLedger:
-    """Episodes played from each start, and for each policy explored the best bound proved so far on what it earns."""
+    """Episodes played from each start, and for each policy explored the best bound proved so far on what it earns.
 
-    def __init__(self, n_states: int, alpha: float, values: Floats | None) -> None:
-        self.alpha, self.is_known = alpha, values is not None
+    With `best` False, an explored episode counts with the bound that it was played with, for ever, as printed.
+    """
+
+    def __init__(self, n_states: int, alpha: float, values: Floats | None, best: bool = True) -> None:
+        self.alpha, self.is_known, self.best = alpha, values is not None, best
         self.low: Floats = np.zeros(n_states) if values is None else values.copy()  # [S] bounds on V_1 of the baseline
         self.high: Floats = np.full(n_states, np.inf) if values is None else values.copy()
         self.played = np.zeros(n_states, dtype=np.int64)  # [S] episodes from each start, n(s)
@@ -61,12 +64,14 @@ class EpisodeLedger:
         np.minimum(self.high, high, out=self.high)
 
     def tighten(self, policy: int, s: int, bound: float) -> float:
-        """A bound on what a policy earns from s; the best so far comes back, and counts."""
-        best = max(bound, self.bounds.get((policy, s), 0.0))
-        self.proved += self.counts.get((policy, s), 0) * (best - self.bounds.get((policy, s), best))
-        if (policy, s) in self.counts:
-            self.bounds[policy, s] = best
-        return best
+        """A bound on what a policy earns from s; the best so far comes back, and counts (unless `best` is False)."""
+        key = (policy, s)
+        if not self.best or key not in self.bounds:
+            return bound
+        better = max(bound, self.bounds[key])
+        self.proved += self.counts[key] * (better - self.bounds[key])
+        self.bounds[key] = better
+        return better
 
     def review(self, policies: list[int], bounds: Floats) -> None:
         """Bounds [P, S] on what these policies earn from each state; the best so far count."""
@@ -77,10 +82,11 @@ class EpisodeLedger:
 
     def explored(self, policy: int, s: int, bound: float) -> None:
         """An episode from s explores with a policy that earns at least `bound`."""
+        bound, key = self.tighten(policy, s, bound), (policy, s)
         self.played[s] += 1
         self._count(s)
-        self.counts[policy, s] = self.counts.get((policy, s), 0) + 1
-        self.bounds[policy, s] = bound
+        self.counts[key] = self.counts.get(key, 0) + 1
+        self.bounds[key] = bound
         self.proved += bound
         self.n_explored += 1
 

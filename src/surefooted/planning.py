@@ -93,7 +93,7 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     """
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
-    pair = np.zeros((horizon, space.n_states), dtype=np.int64)
+    pair = np.full((horizon, space.n_states), -1)
     work, stride = _robust.workspace(space.n_states), _stride(plausible)
     _robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)

@@ -8,7 +8,7 @@ from typing import overload
 import numpy as np
 
 from surefooted import _play
-from surefooted._arrays import is_whole
+from surefooted._arrays import is_whole, whole_numbers
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player, Segment
@@ -140,12 +140,16 @@ def simulate_episodes(
     faults = _misfits(mdp, agent.space, agent.bounded)
     if agent.episodes:
         faults.append(f"the agent has played already, {agent.episodes} episodes")
+    if mdp.stages > 1 and not getattr(agent, "stage_dependent", True):
+        faults.append("the dynamics change with the stage: build the agent with stage_dependent=True")
     if mdp.stages not in (1, agent.horizon):
         faults.append(f"the agent has horizon {agent.horizon}, the dynamics {mdp.stages} stages")
     if faults:
         raise InvalidTable("agent and problem do not fit", faults)
-    for s in np.unique(starts):
-        mdp.space.check_state(s)
+    starts = whole_numbers("starts", starts, faults)
+    faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < mdp.n_states]
+    if faults or starts.ndim != 1:
+        raise InvalidTable("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
     stride = mdp.space.n_pairs if mdp.stages > 1 else 0
     table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
     shape = (len(starts), agent.horizon)
@@ -165,7 +169,7 @@ def simulate_episodes(
         episode = (pairs[i], rewards[i], next_states[i])
         _play.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)
         agent.absorb(*episode, u)
-    return EpisodicRun(np.array(starts), list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
+    return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
 
 
 def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:

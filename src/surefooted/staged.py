@@ -55,7 +55,7 @@ class StagedMDP:
 
     def stage(self, h: int) -> TabularMDP:
         """The dynamics of stage h."""
-        return self.tables[h]
+        return self.tables[h if self.stages > 1 else 0]
 
     @cached_property
     def next_ptr(self) -> Ints:

@@ -4,6 +4,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.learner import Learner
@@ -11,16 +12,19 @@ from surefooted.agents.ucbvi import UCBVI
 from surefooted.baseline import Baseline
 from surefooted.episode_certificate import EpisodeLedger
 from surefooted.errors import InvalidTable
+from surefooted.planning import Side
 from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
 
+SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
 GREW = 0.1  # a review is due when the episodes explored, or all episodes, have grown by this share since the last one
 
 
 class CUCBVI(EpisodicPlayer):
     """Plays a learner's policy for an episode if the condition is proved to hold after it, and the baseline otherwise.
 
-    `learner` is UCBVI unless given; `options` go to UCBVI (bonus, confidence, episodes, stage_dependent, bounded).
+    `learner` is UCBVI unless given; `delta` (0.05) and `options` go to UCBVI (bonus, confidence, episodes,
+    stage_dependent, bounded).
     Choices, the paper's in brackets:
 
     - `learn_from`: "all" episodes, or the "optimistic" ones only ("optimistic");
@@ -37,7 +41,7 @@ class CUCBVI(EpisodicPlayer):
         *,
         baseline: Baseline,
         alpha: float,
-        delta: float = 0.05,
+        delta: float | None = None,
         learner: Learner | None = None,
         learn_from: Literal["all", "optimistic"] = "all",
         reevaluate: bool = True,
@@ -46,6 +50,8 @@ class CUCBVI(EpisodicPlayer):
         **options: Any,
     ) -> None:
         faults = []
+        if not is_whole(horizon, 1):
+            raise InvalidTable("no such agent", [f"horizon {horizon} must be a positive whole number"])
         if not 0 < alpha < 1:
             faults.append(f"alpha {alpha} must lie strictly between 0 and 1")
         if baseline.policy.space != space:
@@ -54,6 +60,8 @@ class CUCBVI(EpisodicPlayer):
             faults.append(f"the baseline has {baseline.policy.horizon} decision rules, the horizon is {horizon}")
         if baseline.gain is not None:
             faults.append("the baseline has a gain: over a finite horizon give its `values`, or neither")
+        if baseline.values is not None and baseline.values.ndim == 2 and len(baseline.values) != horizon + 1:
+            faults.append(f"the baseline's values have {len(baseline.values)} stages, not [S] or [{horizon + 1}, S]")
         if baseline.values is not None and np.any(baseline.values > horizon * space.r_max * (1 + 1e-9)):
             faults.append(f"the baseline's values exceed {horizon} x r_max: no policy could have them")
         if learn_from not in ("all", "optimistic"):
@@ -62,41 +70,49 @@ class CUCBVI(EpisodicPlayer):
             faults.append("learn_from='optimistic' with an unknown baseline: nothing would ever be learnt of it")
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
+        if learner is not None and delta is not None:
+            options = {"delta": delta} | options
         if learner is not None and options:
             faults.append(f"{', '.join(options)}: an own learner is given, so these options of UCBVI have no effect")
         if learner is not None and (learner.space != space or learner.horizon != horizon):
             faults.append(f"the learner is on {learner.space} with horizon {learner.horizon}")
         if faults:
             raise InvalidTable("no such agent", faults)
-        self.learner = learner or UCBVI(space, horizon, delta=delta, **options)
+        self.learner = learner or UCBVI(space, horizon, delta=0.05 if delta is None else delta, **options)
         super().__init__(space, horizon, self.learner.bounded, seed)
         self.baseline, self.alpha, self.learn_from = baseline, alpha, learn_from
         self.reevaluate, self.patience = reevaluate, patience
-        self.ledger = EpisodeLedger(space.n_states, alpha, baseline.values)
+        self.ledger = EpisodeLedger(space.n_states, alpha, baseline.start_values, reevaluate)
         self.policy_id(baseline.policy)  # policy 0
         self.reviewed = (0, 0)  # episodes played and explored at the last review
 
+    @property
+    def stage_dependent(self) -> bool:
+        """Whether its learner is for dynamics that change with the stage; one that does not say is taken to be."""
+        return bool(getattr(self.learner, "stage_dependent", True))
+
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
-        policy = self.learner.propose()  # step 1
-        proposed, ledger = self.policy_id(policy), self.ledger
+        policy, ledger = self.learner.propose(), self.ledger  # step 1
+        known = self.known_id(policy)
         if not ledger.is_known:
-            low, high = (self.learner.bound([self.baseline.policy], side)[0] for side in ("pessimistic", "optimistic"))
+            low, high = (self.learner.bound([self.baseline.policy], side)[0] for side in SIDES)
             ledger.tighten_baseline(low, high)
-        if proposed == 0:
+        if known == 0:
             return self._play_baseline(s, "Plays the baseline: the learner proposes it too.")
         bound = float(self.learner.bound([policy], "pessimistic")[0, s])  # step 2
-        bound = ledger.tighten(proposed, s, bound)
+        bound = bound if known is None else ledger.tighten(known, s, bound)
         after = ledger.margin_after(s, bound)
         if after < 0 and self._review_is_due():
             self._review()
+            bound = bound if known is None else ledger.tighten(known, s, bound)
             after = ledger.margin_after(s, bound)
         if after < 0:  # step 3
             reason = f"Plays the baseline: exploring is proved to earn {bound:.3g} only, {-after:.3g} too little."
             return self._play_baseline(s, reason)
         reason = f"Explores: it is proved to earn {bound:.3g}, and {after:.3g} stays saved up."
-        decision = self._decision("optimistic", reason, proposed)
-        ledger.explored(proposed, s, bound)
+        decision = self._decision("optimistic", reason, self.policy_id(policy))
+        ledger.explored(decision.policy, s, bound)
         return policy, decision
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
@@ -118,7 +134,7 @@ class CUCBVI(EpisodicPlayer):
         """Whether enough has happened since the last review to bound the past anew; then it is taken as done."""
         now, before = (self.episodes, self.ledger.n_explored), self.reviewed
         grown = any(new > (1 + self.patience) * old for new, old in zip(now, before, strict=True))
-        if not self.reevaluate or not self.ledger.n_explored or not (grown or self.patience == 0):
+        if not (self.reevaluate and self.ledger.n_explored and grown):
             return False
         self.reviewed = now
         return True

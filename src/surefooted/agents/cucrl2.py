@@ -38,7 +38,8 @@ class Learner(Protocol):
 class CUCRL2(Player):
     """Plays a learner's policy while a certificate proves that it can be afforded, and the baseline otherwise.
 
-    `learner` is UCRL2 unless given; `options` go to UCRL2 (confidence, bounded). Choices, the paper's in brackets:
+    `learner` is UCRL2 unless given; `delta` (0.05) and `options` go to UCRL2 (confidence, bounded). Choices, the
+    paper's in brackets:
 
     - `certificate`: "induction", "segments", "reevaluated" (the experiments), "paper" (the analysis);
     - `strict`: keep a reserve for the way back to the baseline (False), without which the condition can be violated
@@ -55,7 +56,7 @@ class CUCRL2(Player):
         *,
         baseline: Baseline,
         alpha: float,
-        delta: float = 0.05,
+        delta: float | None = None,
         learner: Learner | None = None,
         certificate: CertificateName = "induction",
         strict: bool = True,
@@ -80,11 +81,13 @@ class CUCRL2(Player):
             faults.append(f"minimum {minimum} must be at least 1")
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
+        if learner is not None and delta is not None:
+            options = {"delta": delta} | options
         if learner is not None and options:
             faults.append(f"{', '.join(options)}: an own learner is given, so these options of UCRL2 have no effect")
         if faults:
             raise InvalidTable("no such agent", faults)
-        self.learner = learner or UCRL2(space, delta=delta, **options)
+        self.learner = learner or UCRL2(space, delta=0.05 if delta is None else delta, **options)
         super().__init__(space, self.learner.counts, seed)
         self.baseline, self.alpha = baseline, alpha
         self.affordable, self.minimum, self.patience = affordable, minimum, patience

@@ -72,7 +72,7 @@ class EpisodicPlayer(ABC):
 
     def observe(self, s: int, a: int, r: float, s_next: int) -> None:
         """Take in one step; learn if it was the last. Nothing changes if the step is impossible."""
-        policy = self._current()
+        policy, s = self._current(), self.space.check_state(s)
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
         if s != self.state:
             fault = f"the last step led to state {self.state}, this one begins in {s}: was there a reset?"
@@ -106,6 +106,15 @@ class EpisodicPlayer(ABC):
             self.policies.append(policy)
         self._last = (policy, self._policy_ids[key])
         return self._last[1]
+
+    def known_id(self, policy: Policy) -> int | None:
+        """The index of a policy among the distinct ones played, or None; an error if it cannot be played here."""
+        if policy.space is not self.space and policy.space != self.space:
+            raise InvalidTable("this policy cannot be played", [f"it is on {policy.space}, the agent on {self.space}"])
+        if policy.horizon not in (None, self.horizon):
+            fault = f"it has {policy.horizon} decision rules for {self.horizon} stages"
+            raise InvalidTable("this policy cannot be played", [fault])
+        return self._policy_ids.get(self._key(policy))
 
     def _key(self, policy: Policy) -> tuple[bytes, tuple[int, ...], bool]:
         """What tells policies apart: a stationary one is the same as H equal decision rules."""

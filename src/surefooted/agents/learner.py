@@ -71,6 +71,7 @@ class EpisodicLearner(EpisodicPlayer):
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
         self.live = LiveSet(confidence, self.counts, delta)
         self._work = _robust.workspace(space.n_states)
+        self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
         self._row_offset = np.arange(self.horizon) * self.stride
 
@@ -88,6 +89,7 @@ class EpisodicLearner(EpisodicPlayer):
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns, by backward induction over the set (Eq. `pess_pe_fh`)."""
+        self.check_question(policies, side)
         plausible = self.plausible()
         sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
         rows = (self.space.pair_ptr, plausible.rows, r, self.stride, sign)
@@ -101,6 +103,17 @@ class EpisodicLearner(EpisodicPlayer):
             _robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, values)
             first[i] = values[0]
         return first
+
+    def check_question(self, policies: Sequence[Policy], side: Side) -> None:
+        """Raise if these are not policies of this space and horizon, or there is no such side."""
+        faults = [] if side in ("pessimistic", "optimistic") else [f"side {side!r}: 'pessimistic' or 'optimistic'"]
+        for policy in policies:
+            if policy.space is not self.space and policy.space != self.space:
+                faults.append(f"a policy is on {policy.space}, the learner on {self.space}")
+            if policy.horizon not in (None, self.horizon):
+                faults.append(f"a policy has {policy.horizon} decision rules for {self.horizon} stages")
+        if faults:
+            raise InvalidTable("no bound can be given", faults)
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Optimism: play what is proposed."""

@@ -27,8 +27,10 @@ class UCBVI(EpisodicLearner):
 
     The two bonuses have the number of `episodes` K in their logarithms and are for no more than that. Whatever the
     bonus, V* is below the plan's values with probability at least 1 - delta (`freedman`: by Azar et al.'s analysis,
-    with the paper's β^r added because rewards are not known here). What a policy earns is bounded with `hoeffding`'s
-    own bonus, and otherwise with the set of `confidence`: Azar et al.'s bonus bounds (p̂ - p) V* only.
+    with the paper's β^r added because rewards are not known here, whose event adds less than delta^2). What a policy
+    earns is bounded with `hoeffding`'s own bonus, and otherwise with the set of `confidence`, whose event has a
+    probability of its own of at least 1 - delta: Azar et al.'s bonus bounds (p̂ - p) V* only. Their analysis is for
+    dynamics that all stages share.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class UCBVI(EpisodicLearner):
         """Bounds [P, S] on what each policy earns: Eq. `pess_pe_fh` with the bonus of E_1, or over the set."""
         if self.bonus != "hoeffding":
             return super().bound(policies, side)
+        self.check_question(policies, side)
         reward, successor = self._widths()
         sign = -1.0 if side == "pessimistic" else 1.0
         table = (self.space.pair_ptr, *self._estimates(), reward + successor, self.stride, self.space.r_max, sign)
@@ -142,5 +145,5 @@ class UCBVI(EpisodicLearner):
         """Continue where `state_dict` was taken."""
         super().load_state_dict(state)
         self.stage_visits, self.q_before = state["stage_visits"].copy(), state["q_before"].copy()
-        self.learnt = state["learnt"]
+        self.learnt, self.plan = state["learnt"], GreedyPlan(self.space, self.horizon)
         return self
