@@ -454,7 +454,7 @@ def check_decisions(case, agent, run, log, steady=True):
             after = slow.margin((s, key, bound))
             n_explored = sum(key is not None for _, key, _ in slow.episodes)
             now = (len(slow.episodes), n_explored)
-            due = agent.patience == 0 or any(x > (1 + agent.patience) * y for x, y in zip(now, before, strict=True))
+            due = now[0] > (1 + 5 * agent.patience) * before[0] or now[1] > (1 + agent.patience) * before[1]
             due = due and agent.reevaluate and n_explored > 0 and after < 0
             if steady and due != bool(reviews) and abs(after) > least * size:
                 faults.append(f"{where}: {'no ' if due else 'a '}review with {after:.3g} at stake")

@@ -421,7 +421,7 @@ def test_with_patience_a_review_waits_until_enough_was_played():
     case, reviews = arms(0.5, 0.21), {}
     for patience in (0.0, 0.1, 1.0):
         learner = WatchedEcho(case.space, 1, confidence=knowing(case)).says(Policy.always(case.space, 1))
-        settings = {"alpha": 0.4, "learner": learner.watch(case, True), "patience": patience}
+        settings = {"alpha": 0.4017, "learner": learner.watch(case, True), "patience": patience}
         agent = CUCBVI(case.space, 1, baseline=case.baseline(True), **settings)
         run = simulate(as_problem(case), agent, episodes=300)
         assert not nasty.check_decisions(case, agent, run, learner.log)

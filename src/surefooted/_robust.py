@@ -16,6 +16,7 @@ from surefooted._kernels import inlined, njit
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+FEW = 24
 CLEARLY = 1e-12  # more than rounding, relatively
 DRIFT = (
     15  # a segment of the baseline is extrapolated after so many times fewer sweeps: it can lose no more than a span
@@ -68,10 +69,19 @@ def forget_order(work: Work) -> None:
 def rank_states(v: Floats, sign: float, order: Ints, scratch: Ints, rank: Ints, prefix: Floats) -> None:
     """Sort `order` [S] by decreasing sign * v; `rank` [S] is its inverse, `prefix` [S + 1] sums v along it.
 
-    A merge sort that starts from the order it finds and skips what is sorted: nearly free between sweeps.
+    A merge sort that starts from the order it finds and skips what is sorted: nearly free between sweeps. Few
+    states are sorted by insertion.
     """
     n = len(v)
     width = 1
+    if n <= FEW:
+        for j in range(1, n):
+            s, i = order[j], j
+            while i > 0 and sign * v[s] > sign * v[order[i - 1]]:
+                order[i] = order[i - 1]
+                i -= 1
+            order[i] = s
+        width = n
     while width < n:
         for begin in range(0, n - width, 2 * width):
             middle, end = begin + width, min(begin + 2 * width, n)
@@ -103,6 +113,9 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
     left over by rounding goes to the first state of the order, so that it never makes a bound less safe.
     """
     first, last = rows.next_ptr[k], rows.next_ptr[k + 1]
+    if first == last and rows.unseen[k] >= 1.0 and rows.width[k] < 0.0:  # never tried: it may lead anywhere
+        everything: float = rows.slack[k] * v[order[0]]
+        return everything
     for j in range(first + 1, last):  # keep the row sorted by rank; nearly sorted already
         y = rows.next_state[j]
         if rank[y] < rank[rows.next_state[j - 1]]:
@@ -424,7 +437,8 @@ def optimistic_stages(
                     bound = r[row] + rows.slack[row] * top
                     for j in range(rows.next_ptr[row], rows.next_ptr[row + 1]):
                         bound += rows.low[j] * v[rows.next_state[j]]
-                    if bound * (1.0 + CLEARLY) < best:
+                    never = rows.next_ptr[row] == rows.next_ptr[row + 1] and rows.unseen[row] >= 1.0
+                    if bound * (1.0 + CLEARLY) < best or (never and bound <= best and k > found):
                         continue
                 backup = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
                 if backup > best or (backup == best and k < found):

@@ -26,6 +26,7 @@ class EpisodeLedger:
         self.played = np.zeros(n_states, dtype=np.int64)  # [S] episodes from each start, n(s)
         self.kept = np.zeros(n_states, dtype=np.int64)  # [S] those that played the baseline, n_b(s)
         self.factor = np.zeros(n_states)  # [S] n_b(s) - (1 - α) n(s)
+        self.share = 0.0  # what the baseline adds to the margin at least
         self.counts: dict[tuple[int, int], int] = {}  # episodes of each (policy, start)
         self.bounds: dict[tuple[int, int], float] = {}  # the best lower bound on what each earns
         self.proved = 0.0  # sum of counts x bounds
@@ -39,21 +40,24 @@ class EpisodeLedger:
     @property
     def terms(self) -> dict[str, float]:
         """What the margin is made of."""
-        return {"proved of explored episodes": self.proved, "the baseline's share": self._share(self.factor)}
+        return {"proved of explored episodes": self.proved, "the baseline's share": self.share}
 
     def _count(self, s: int) -> None:
-        """Bring `factor` up to date at s."""
+        """Bring `factor` and `share` up to date after an episode from s."""
         self.factor[s] = self.kept[s] - (1 - self.alpha) * self.played[s]
+        self.share = self._share(self.factor)
 
     def margin(self) -> float:
         """The proved margin of all episodes so far."""
-        return self.proved + self._share(self.factor)
+        return self.proved + self.share
 
     def margin_after(self, s: int, bound: float) -> float:
         """The left-hand minus the right-hand side of Eq. `finite_horizon_algorithm_condition`.
 
         That is the proved margin if the next episode, from s, explores with a policy that earns at least `bound`.
         """
+        if self.is_known:
+            return self.proved + bound + self.share - (1 - self.alpha) * float(self.low[s])
         factor = self.factor.copy()
         factor[s] = self.kept[s] - (1 - self.alpha) * (self.played[s] + 1)
         return self.proved + bound + self._share(factor)
@@ -62,6 +66,7 @@ class EpisodeLedger:
         """Bounds [S] on what the baseline earns; the best so far count."""
         np.maximum(self.low, low, out=self.low)
         np.minimum(self.high, high, out=self.high)
+        self.share = self._share(self.factor)
 
     def tighten(self, policy: int, s: int, bound: float) -> float:
         """A bound on what a policy earns from s; the best so far comes back, and counts (unless `best` is False)."""
@@ -110,6 +115,7 @@ class EpisodeLedger:
             "counts": dict(self.counts),
             "bounds": dict(self.bounds),
             "proved": self.proved,
+            "share": self.share,
             "n_explored": self.n_explored,
         }
 
@@ -118,4 +124,4 @@ class EpisodeLedger:
         for name in ("low", "high", "played", "kept", "factor"):
             setattr(self, name, state[name].copy())
         self.counts, self.bounds = dict(state["counts"]), dict(state["bounds"])
-        self.proved, self.n_explored = state["proved"], state["n_explored"]
+        self.proved, self.share, self.n_explored = state["proved"], state["share"], state["n_explored"]

@@ -10,6 +10,7 @@ from surefooted._arrays import FrozenArrays, digest, freeze, real_numbers, whole
 from surefooted.errors import InvalidTable
 from surefooted.space import Floats, Ints, Space
 
+_NO_PAIRS, _NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
 WEIGHT_TOLERANCE = 1e-9  # how far from 1 the probabilities of a state's actions may sum
 
 
@@ -186,11 +187,10 @@ class Policy(FrozenArrays):
         if self.horizon not in (None, horizon):
             fault = f"{self.horizon} decision rules for {horizon} stages"
             raise InvalidTable("policy and horizon do not fit", [fault])
-        no_pairs, no_weights = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
         if self.pair is not None:
-            return self.pair.reshape(-1, self.space.n_states), no_weights
+            return self.pair.reshape(-1, self.space.n_states), _NO_WEIGHTS
         assert self.weights is not None
-        return no_pairs, self.weights.reshape(-1, self.space.n_pairs)
+        return _NO_PAIRS, self.weights.reshape(-1, self.space.n_pairs)
 
     def draw(self, rng: np.random.Generator, s: int, h: int = 0) -> int:
         """A pair for state s at stage h; a deterministic policy draws nothing."""

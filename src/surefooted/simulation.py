@@ -156,6 +156,7 @@ def simulate_episodes(
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
     draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
     rules: dict[int, tuple[Ints, Floats]] = {}
+    flips = np.empty(agent.horizon + 1)
     for i, s in enumerate(starts.tolist()):
         agent.begin(s)
         policy, q, u, coins = agent.policy, agent.decisions[-1].policy, agent.u, no_coins
@@ -163,8 +164,9 @@ def simulate_episodes(
         if q not in rules:
             rules[q] = policy.stages(agent.horizon)
         if policy.weights is not None:
-            coins = np.empty(agent.horizon + 1)
-            coins[0], coins[1:] = u, agent.coin.random(agent.horizon)
+            coins = flips
+            coins[0] = u
+            agent.coin.random(out=coins[1:])
             u = float(coins[-1])
         episode = (pairs[i], rewards[i], next_states[i])
         _play.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)

@@ -17,7 +17,8 @@ from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
 
 SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
-GREW = 0.1  # a review is due when the episodes explored, or all episodes, have grown by this share since the last one
+GREW = 0.1  # a review of the past is due when the episodes explored have grown by this share since the last one
+CALM = 5  # or all episodes by so many times that: the baseline teaches little about what was explored
 
 
 class CUCBVI(EpisodicPlayer):
@@ -30,8 +31,8 @@ class CUCBVI(EpisodicPlayer):
     - `learn_from`: "all" episodes, or the "optimistic" ones only ("optimistic");
     - `reevaluate`: bound what past policies earned anew with today's set, and keep the best bound so far; False: as it
       was bounded when it was played (False);
-    - `patience`: how much must have been played since the last review of the past, in proportion, before a refusal is
-      preceded by another; with 0 every refusal is.
+    - `patience`: how much more must have been explored since the last review of the past, in proportion (or five times
+      as much more played), before a refusal is preceded by another; with 0 every refusal is.
     """
 
     def __init__(
@@ -132,11 +133,13 @@ class CUCBVI(EpisodicPlayer):
 
     def _review_is_due(self) -> bool:
         """Whether enough has happened since the last review to bound the past anew; then it is taken as done."""
-        now, before = (self.episodes, self.ledger.n_explored), self.reviewed
-        grown = any(new > (1 + self.patience) * old for new, old in zip(now, before, strict=True))
-        if not (self.reevaluate and self.ledger.n_explored and grown):
+        played, explored = self.episodes, self.ledger.n_explored
+        calm = played <= (1 + CALM * self.patience) * self.reviewed[0]
+        if calm and explored <= (1 + self.patience) * self.reviewed[1]:
             return False
-        self.reviewed = now
+        if not self.reevaluate or not explored:
+            return False
+        self.reviewed = (played, explored)
         return True
 
     def _review(self) -> None:

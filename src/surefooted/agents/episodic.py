@@ -109,6 +109,8 @@ class EpisodicPlayer(ABC):
 
     def known_id(self, policy: Policy) -> int | None:
         """The index of a policy among the distinct ones played, or None; an error if it cannot be played here."""
+        if policy is self._last[0]:
+            return self._last[1]
         if policy.space is not self.space and policy.space != self.space:
             raise InvalidTable("this policy cannot be played", [f"it is on {policy.space}, the agent on {self.space}"])
         if policy.horizon not in (None, self.horizon):

@@ -71,6 +71,7 @@ class EpisodicLearner(EpisodicPlayer):
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
         self.live = LiveSet(confidence, self.counts, delta)
         self._work = _robust.workspace(space.n_states)
+        self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
         self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
         self._row_offset = np.arange(self.horizon) * self.stride
@@ -98,15 +99,16 @@ class EpisodicLearner(EpisodicPlayer):
             pairs = np.array([policy.pair for policy in policies])
             _robust.many_policy_stages(*rows, pairs, self._work, first)
             return first
-        values = np.zeros((self.horizon + 1, self.space.n_states))
         for i, policy in enumerate(policies):
-            _robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, values)
-            first[i] = values[0]
+            _robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, self._values)
+            first[i] = self._values[0]
         return first
 
     def check_question(self, policies: Sequence[Policy], side: Side) -> None:
         """Raise if these are not policies of this space and horizon, or there is no such side."""
-        faults = [] if side in ("pessimistic", "optimistic") else [f"side {side!r}: 'pessimistic' or 'optimistic'"]
+        faults = []
+        if side != "pessimistic" and side != "optimistic":
+            faults.append(f"side {side!r}: 'pessimistic' or 'optimistic'")
         for policy in policies:
             if policy.space is not self.space and policy.space != self.space:
                 faults.append(f"a policy is on {policy.space}, the learner on {self.space}")
