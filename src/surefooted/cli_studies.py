@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-PAPER = ("inventory", "maintenance", "gridworld")  # as in `studies.spec`, without importing it
+PAPER = ("inventory", "maintenance", "gridworld", "certificates")  # as in `studies.spec`, without importing it
 
 
 def _running(command: Callable[..., None]) -> Callable[..., None]:
@@ -48,7 +48,7 @@ def run(study: Path, **options: Any) -> None:
 @click.argument("experiment", type=click.Choice(PAPER))
 @_running
 def reproduce(experiment: str, **options: Any) -> None:
-    r"""Run one of the paper's experiments, and draw its figures.
+    r"""Run one of the paper's experiments (or the comparison of certificates), and draw its figures.
 
     \b
     surefooted reproduce inventory

@@ -28,7 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from surefooted.errors import InvalidTable, UnreadableFile
 
-PAPER = ("inventory", "maintenance", "gridworld")  # the studies that come with the package
+PAPER = ("inventory", "maintenance", "gridworld", "certificates")  # the studies that come with the package
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[tuple[Share, ...], BeforeValidator(lambda x: x if isinstance(x, list | tuple) else (x,))]
