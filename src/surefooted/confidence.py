@@ -7,6 +7,7 @@ may earn anything and lead anywhere. Reward widths are for rewards in [0, r_max]
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -95,11 +96,12 @@ def _own_rows(kind: int, counts: Counts, delta: float) -> Plausible:
     plausible = Plausible(counts.space, r_lower, r_upper, *rows, unseen, stages=counts.stages)
     nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
     counted = (next_ptr[:-1], np.diff(next_ptr), count)
-    _fill(kind, counts, delta, plausible, counted, np.full(counts.n_rows, -1), nothing)
+    everything = np.full(counts.n_rows, -1)
+    _intervals.fill_rows(*_arguments(kind, counts, delta, plausible, counted, everything, nothing))
     return plausible
 
 
-def _fill(
+def _arguments(
     kind: int,
     counts: Counts,
     delta: float,
@@ -107,35 +109,12 @@ def _fill(
     counted: tuple[Ints, Ints, Ints],
     seen: Ints,
     rows: tuple[Ints, Floats, Floats, Floats],
-) -> bool:
-    """Make the rows of a set anew whose visits are not those `seen`, and their copies in `rows` if there are any.
-
-    False, and nothing done, if one of them has more successors than the set has room for.
-    """
-    space = counts.space
-    changed = _intervals.fill_rows(
-        kind,
-        delta,
-        space.n_states,
-        space.n_actions * counts.stages,
-        space.r_max,
-        counts.visits,
-        counts.reward_sum,
-        counts.reward_square,
-        counted[0],
-        counted[1],
-        counted[2],
-        plausible.next_ptr,
-        seen,
-        plausible.r_lower,
-        plausible.r_upper,
-        plausible.p_lower,
-        plausible.p_upper,
-        plausible.unseen,
-        plausible.next_state,
-        *rows,
-    )
-    return changed >= 0
+) -> tuple[Any, ...]:
+    """What `_intervals.fill_rows` takes to make those rows of a set anew whose visits are not those `seen`."""
+    space, own = counts.space, (plausible.r_lower, plausible.r_upper, plausible.p_lower, plausible.p_upper)
+    sizes = (space.n_states, space.n_actions * counts.stages, space.r_max)
+    sums = (counts.visits, counts.reward_sum, counts.reward_square, *counted)
+    return kind, delta, *sizes, *sums, plausible.next_ptr, seen, *own, plausible.unseen, plausible.next_state, *rows
 
 
 class LiveSet:
@@ -148,6 +127,8 @@ class LiveSet:
     def __init__(self, confidence: Confidence, counts: Counts, delta: float) -> None:
         self.confidence, self.counts, self.delta = confidence, counts, delta
         self._kind, self._added = KINDS.get(confidence), counts.added
+        self._pool: Ints | None = None
+        self._arguments: tuple[Any, ...] = ()
         self._restart()
 
     def current(self) -> Plausible:
@@ -165,11 +146,16 @@ class LiveSet:
         self._seen = self._visits.copy()
         rows = self._set.rows
         self._copies = (rows.next_state, rows.low, rows.room, rows.slack)
+        self._pool = None
 
     def _follow(self) -> bool:
         """Make anew what has changed; False if some row has a successor that is new."""
         assert self._kind is not None
-        return _fill(self._kind, self.counts, self.delta, self._set, self.counts.pool, self._seen, self._copies)
+        pool = self.counts.pool
+        if pool[2] is not self._pool:  # the counts have moved to a larger one
+            self._pool = pool[2]
+            self._arguments = _arguments(self._kind, self.counts, self.delta, self._set, pool, self._seen, self._copies)
+        return _intervals.fill_rows(*self._arguments) >= 0
 
 
 def _ball(counts: Counts, width_r: Floats, width_p: Floats) -> Plausible:

@@ -23,8 +23,8 @@ class EpisodeLedger:
         self.alpha, self.is_known, self.best = alpha, values is not None, best
         self.low: Floats = np.zeros(n_states) if values is None else values.copy()  # [S] bounds on V_1 of the baseline
         self.high: Floats = np.full(n_states, np.inf) if values is None else values.copy()
-        self.played = np.zeros(n_states, dtype=np.int64)  # [S] episodes from each start, n(s)
-        self.kept = np.zeros(n_states, dtype=np.int64)  # [S] those that played the baseline, n_b(s)
+        self.played = [0] * n_states  # [S] episodes from each start, n(s)
+        self.kept = [0] * n_states  # [S] those that played the baseline, n_b(s)
         self.factor = np.zeros(n_states)  # [S] n_b(s) - (1 - α) n(s)
         self.share = 0.0  # what the baseline adds to the margin at least
         self.counts: dict[tuple[int, int], int] = {}  # episodes of each (policy, start)
@@ -110,7 +110,7 @@ class EpisodeLedger:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, to continue from."""
-        own = {name: getattr(self, name).copy() for name in ("low", "high", "played", "kept", "factor")}
+        own: dict[str, Any] = {name: getattr(self, name).copy() for name in ("low", "high", "played", "kept", "factor")}
         return own | {
             "counts": dict(self.counts),
             "bounds": dict(self.bounds),
