@@ -277,13 +277,12 @@ def test_a_directory_with_other_files_is_left_alone(tmp_path):
         studies.load(tmp_path)
 
 
-def test_a_damaged_table_is_named(small, tmp_path):
+def test_a_damaged_table_is_made_anew_and_a_damaged_study_named(small, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(small.path, out)
     (out / "curves.parquet").write_bytes(b"PAR1 nonsense")
     os.utime(out / "runs.parquet")
-    with pytest.raises(UnreadableFile, match="damaged"):
-        studies.load(out)
+    assert studies.load(out).curves.num_rows == 180  # made anew from the parts
     (out / "study.toml").write_text("name = ")
     with pytest.raises(UnreadableFile, match="not TOML"):
         studies.load(out)
@@ -353,7 +352,7 @@ def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kep
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.setattr(running, "check", lambda study: None)
     study = fragile_study(tmp_path, "raise")
-    with pytest.raises(SurefootedError, match=r"1 runs failed.*\n.*a bug in an agent"):
+    with pytest.raises(SurefootedError, match=r"(?s)1 runs failed.*a bug in an agent"):
         studies.run_study(study, tmp_path / "out", jobs=1)
     (error,) = (tmp_path / "out" / "errors").iterdir()
     assert "Traceback" in error.read_text()

@@ -35,6 +35,10 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except SurefootedError as error:
             raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # a full disk, no such folder, no permission
+            raise click.ClickException(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,6 +1,7 @@
 """The command line of studies: run, reproduce, figures, report, compare."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,13 +102,13 @@ def report(directory: Path, out: Path | None) -> None:
 def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) -> None:
     """Draw the settings of several studies on one axis, and print their table."""
     from surefooted.studies.figures import compare as draw
+    from surefooted.studies.figures import distinct_titles
     from surefooted.studies.report import table
     from surefooted.studies.results import load
 
     several = [load(directory) for directory in directories]
-    rows = [
-        row | {"setting": f"{results.path.name}: {row['setting']}"} for results in several for row in table(results)
-    ]
+    titles = distinct_titles(several)
+    rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
     print_table(rows)
     for path in draw(several, out, formats):
         click.echo(path, err=True)
@@ -132,13 +133,16 @@ def _run(
     """Run, and print the table; the directory it is in, or None if only a shard of it is."""
     from surefooted.studies.report import table
     from surefooted.studies.running import Interrupted, run_study
-    from surefooted.studies.spec import read
+    from surefooted.studies.spec import read, tasks
 
     if realisations is not None:
         overrides = (*overrides, f"realisations={realisations}")
     study = read(source, overrides)
     folder = out or Path("results") / study.name
     part = _shard(shard)
+    if not tasks(study, part):
+        click.echo(f"There is nothing to run in shard {shard}.", err=True)
+        return None
     try:
         results = run_study(
             study,
@@ -155,12 +159,16 @@ def _run(
         raise SystemExit(130) from None
     rows = table(results)
     if as_json:
-        click.echo(
-            json.dumps({"study": study.name, "directory": str(folder), "settings": rows}, indent=2, ensure_ascii=False)
-        )
+        content = {"study": study.name, "directory": str(folder), "settings": [_finite(row) for row in rows]}
+        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         print_table(rows)
     return folder if part[1] == 1 else None
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for machines: what is not a number is null."""
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
@@ -170,7 +178,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     head = [
         "setting",
         "runs",
-        "regret",
+        "expected regret",
         "with the baseline",
         "violated initially",
         "runs violated",
@@ -193,6 +201,7 @@ def _shard(text: str | None) -> tuple[int, int]:
     if text is None:
         return 1, 1
     i, slash, n = text.partition("/")
-    if not (slash and i.isdigit() and n.isdigit() and 1 <= int(i) <= int(n)):
+    numbers = i.isascii() and i.isdecimal() and n.isascii() and n.isdecimal()
+    if not (slash and numbers and 1 <= int(i) <= int(n)):
         raise click.UsageError(f"--shard {text}: write I/N with 1 <= I <= N, as in 2/5")
     return int(i), int(n)

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 
 from surefooted import confidence, solve
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
+from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.agents.player import Player
 from surefooted.baseline import Baseline
-from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.errors import InvalidTable, NoSingleGain, SurefootedError
 from surefooted.noise import Noise
 from surefooted.problems import ALL, Problem, make
-from surefooted.studies.spec import ProblemSpec, Setting, StudySpec
+from surefooted.studies.spec import ProblemSpec, Setting, StudySpec, fingerprint
 
 AGENTS: dict[str, Callable[..., Any]] = {
     "UCRL2": UCRL2,
@@ -30,9 +33,21 @@ CONFIDENCES = ("hoeffding", "hoeffding_paper", "simplified_bernstein", "bernstei
 def build_problem(spec: ProblemSpec) -> Problem:
     """The problem that a study names."""
     parameters = spec.parameters
-    if isinstance(parameters.get("noise"), dict):
-        parameters["noise"] = Noise(**parameters["noise"])
+    try:
+        if isinstance(parameters.get("noise"), dict):
+            parameters["noise"] = Noise(**parameters["noise"])
+        return _build_problem(spec, parameters)
+    except SurefootedError:
+        raise
+    except (TypeError, ValueError) as error:  # a parameter that it does not have, or a word where a number belongs
+        raise InvalidTable("no such problem", [f"problem: {error}"]) from error
+
+
+def _build_problem(spec: ProblemSpec, parameters: dict[str, Any]) -> Problem:
     if spec.name.endswith(".npz"):
+        sha256 = parameters.pop("sha256", None)
+        if sha256 is not None and fingerprint(Path(spec.name)) != sha256:
+            raise InvalidTable("no such problem", [f"{spec.name} has changed since the study was begun"])
         if parameters:
             raise InvalidTable("no such problem", [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
         return Problem.load(spec.name)
@@ -62,11 +77,11 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
     arguments |= {key: value for key, value in told.items() if key in accepted and key not in arguments}
     try:
         return kind(problem.space, **arguments)
-    except TypeError as error:
-        raise InvalidTable("no such agent", [f"agents.{setting.agent}: {error}"]) from error
     except InvalidTable as error:
         faults = [f"agents.{setting.agent}: {fault}" for fault in error.faults]
         raise InvalidTable("no such agent", faults) from error
+    except Exception as error:  # whatever a user's constructor raises
+        raise InvalidTable("no such agent", [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
 
 
 def check(study: StudySpec) -> Problem:
@@ -75,11 +90,23 @@ def check(study: StudySpec) -> Problem:
     if (problem.horizon is None) != (study.steps is not None):
         wanted = "steps" if problem.horizon is None else "episodes"
         faults.append(f"{study.unit}: this problem is played in {wanted}")
-    for setting in study.settings:
+    elif problem.horizon is None:
         try:
-            build_agent(study, setting, problem, np.random.SeedSequence(0))
-        except InvalidTable as error:
-            faults += [fault for fault in error.faults if fault not in faults]
+            _ = solve.optimal_gain(problem.mdp).gain
+        except NoSingleGain as error:
+            faults.append(f"problem: regret needs one optimal gain: {error}")
+    with redirect_stdout(sys.stderr):
+        for setting in study.settings:
+            try:
+                agent = build_agent(study, setting, problem, np.random.SeedSequence(0))
+            except InvalidTable as error:
+                faults += [fault for fault in error.faults if fault not in faults]
+            except SurefootedError as error:
+                faults.append(f"agents.{setting.agent}: {error}")
+            else:
+                wrong = Player if study.episodes is not None else EpisodicPlayer
+                if isinstance(agent, wrong):
+                    faults.append(f"agents.{setting.agent}: {type(agent).__name__} does not play {study.unit}")
     if faults:
         raise InvalidTable(f"study {study.name!r} cannot be run", faults)
     return problem
@@ -92,7 +119,7 @@ def imported(path: str) -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         found: Callable[..., Any] = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise SurefootedError(f"cannot import {path}: {error}") from error
     return found
 

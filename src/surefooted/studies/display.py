@@ -37,7 +37,7 @@ class Display:
             self.say(f"{self.study.name}: {self.total - self.before} runs to go, {self.before} there already")
             yield
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         more = (TextColumn("{task.fields[note]}"), TimeElapsedColumn())
         with Progress(*columns, *more, console=self.console, refresh_per_second=8) as progress:
             self._progress = progress

@@ -6,10 +6,13 @@ bytes of a part or a `Failure`. Closing it stops what is running.
 
 import multiprocessing as mp
 import os
+import signal
+import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
@@ -19,6 +22,7 @@ from surefooted.studies.spec import StudySpec, Task
 
 EngineName = Literal["local", "dask", "ray"]
 ATTEMPTS = 4  # a task that has lost its worker so often is given up
+WHY = "out of memory, killed, or started from a script without `if __name__ == '__main__':`?"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -39,8 +43,9 @@ def attempt(study_json: str, setting: int, realisation: int) -> bytes | Failure:
     from surefooted.studies.realisation import work
 
     try:
-        return work(study_json, setting, realisation)
-    except Exception as error:  # whatever a user's agent or problem raises is reported, not lost
+        with redirect_stdout(sys.stderr):  # what an agent prints must not end up in piped results
+            return work(study_json, setting, realisation)
+    except (Exception, SystemExit) as error:  # whatever a user's agent or problem raises is reported, not lost
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
@@ -69,7 +74,7 @@ def local(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None
                 if attempts[task] < ATTEMPTS:
                     queue.appendleft(task)
                 else:
-                    yield task, Failure(f"its worker died {ATTEMPTS} times: out of memory, or killed?")
+                    yield task, Failure(f"its worker died {ATTEMPTS} times: {WHY}")
     finally:
         for worker in workers:
             worker.stop()
@@ -86,7 +91,10 @@ def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None 
         cluster = None
         if address is None:
             cluster = LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None)
-        client = Client(address if cluster is None else cluster)
+        try:
+            client = Client(address if cluster is None else cluster)
+        except (OSError, ValueError) as error:
+            raise SurefootedError(f"cannot reach a Dask cluster at {address}: {error}") from error
     try:
         futures = {
             client.submit(attempt, study_json, task.setting, task.realisation, pure=False, retries=ATTEMPTS - 1): task
@@ -114,7 +122,10 @@ def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None =
     if mine:
         environment = {"env_vars": dict.fromkeys(THREADS, "1")}
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs, "include_dashboard": False}
-        library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
+        try:
+            library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
+        except (ConnectionError, OSError, ValueError) as error:
+            raise SurefootedError(f"cannot reach a Ray cluster at {address}: {error}") from error
     remote = library.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
     try:
         pending = {remote.remote(study_json, task.setting, task.realisation): task for task in todo}
@@ -150,6 +161,19 @@ def pinned_threads() -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Within it, processes are started that do not hear Ctrl-C, which is for their parent."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Worker:
     """A process that runs one task after the other, and the pipe to it."""
 
@@ -157,7 +181,7 @@ class _Worker:
         context = mp.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, study_json), daemon=True)
-        with pinned_threads():
+        with pinned_threads(), _deaf():
             self.process.start()
         other.close()
         self.task: Task | None = None
@@ -191,8 +215,6 @@ class _Worker:
 
 def _serve(pipe: Connection, study_json: str) -> None:
     """Run tasks as they come."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     while True:
         try:

@@ -37,6 +37,7 @@ STYLE: Any = {
     "svg.fonttype": "none",
 }
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
+MANY = 8  # curves for which a legend has room
 BINS = 60  # of the share of baseline play: single decisions are all or nothing
 
 
@@ -71,12 +72,12 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
     steps, lost = baseline_regret(results)
     ax.plot(steps, lost, label="always the baseline", **BASELINE)
     ax.set(xlabel=_axis(results), ylabel="regret", xlim=(0, results.study.length), ylim=(0, None))
-    ax.legend(loc="upper left")
+    _legend(ax, "upper left")
 
 
 def violations(ax: "Axes", results: Results) -> None:
     """The share of the initial phase in which the condition does not hold: mean, 95 % interval, the paper's numbers."""
-    labels = [setting.label for setting in results.settings]
+    labels = [_words(setting) for setting in results.settings]
     for i, setting in enumerate(results.settings):
         mean, half = interval(100 * results.column(setting, "violations_initial"))
         ax.bar(i, float(mean), color=_colour(setting), width=0.6)
@@ -101,14 +102,14 @@ def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
     """The margin over time: mean, and the smallest of all realisations as a thin line; below 0 is a violation."""
     for setting in results.settings:
         steps, curves = results.curve(setting, "margin")
-        inside = steps <= (last or steps[-1])
-        ax.plot(steps[inside], curves.mean(axis=0)[inside], **_line(setting), label=setting.label)
+        inside = steps <= max(last or steps[-1], steps[0])
+        ax.plot(steps[inside], curves.mean(axis=0)[inside], **_line(setting), label=_words(setting))
         least = results.curve(setting, "margin_min")[1].min(axis=0)
         ax.plot(steps[inside], least[inside], color=_colour(setting), linewidth=0.6, alpha=0.8)
     ax.axhline(0, color="black", linewidth=1)
     ax.set_yscale("symlog", linthresh=10)
     ax.set(xlabel=_axis(results), ylabel="margin (thin: smallest)", xlim=(0, last or results.study.length))
-    ax.legend(loc="lower right")
+    _legend(ax, "lower right")
 
 
 def baseline_share(ax: "Axes", results: Results) -> None:
@@ -118,13 +119,13 @@ def baseline_share(ax: "Axes", results: Results) -> None:
         if kept[:, -1].max() == 0:
             continue
         every = max(1, len(steps) // BINS)
-        steps, kept = steps[every - 1 :: every], kept[:, every - 1 :: every]
+        ends = np.unique(np.r_[np.arange(every - 1, len(steps), every), len(steps) - 1])
+        steps, kept = steps[ends], kept[:, ends]
         width = np.diff(np.r_[0, steps])
         share = 100 * np.diff(np.c_[np.zeros(len(kept)), kept], axis=1) / width
         _band(ax, steps, share, setting)
     ax.set(xlabel=_axis(results), ylabel="played with the baseline (%)", xlim=(0, results.study.length), ylim=(0, 105))
-    if ax.has_data():
-        ax.legend(loc="upper right")
+    _legend(ax, "upper right")
 
 
 def baseline_regret(results: Results) -> tuple[Floats, Floats]:
@@ -179,6 +180,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
     units = {results.study.unit for results in several}
     if len(units) > 1:
         raise InvalidTable("these studies do not compare", ["some count steps and some episodes"])
+    titles = distinct_titles(several)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -189,13 +191,23 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
             for results in several:
                 for setting in results.settings:
                     steps, curves = results.curve(setting, column)
-                    shown = Setting(i, setting.agent, setting.alpha, f"{results.path.name}: {setting.label}")
+                    shown = Setting(i, setting.agent, setting.alpha, f"{titles[results.path]}: {setting.label}")
                     _band(ax, steps, curves, shown)
                     i += 1
             ax.set(xlabel=units.copy().pop(), ylabel=name)
-            ax.legend(loc="upper left")
+            _legend(ax, "upper left")
             written += save(figure, folder / name, formats)
     return written
+
+
+def distinct_titles(several: Sequence[Results]) -> dict[Path, str]:
+    """What to call each directory: its name, or as much of its path as tells it from the others."""
+    paths = {results.path: results.path.resolve() for results in several}
+    for depth in range(1, max(len(path.parts) for path in paths.values()) + 1):
+        titles = {given: "/".join(path.parts[-depth:]) for given, path in paths.items()}
+        if len(set(titles.values())) == len({*paths.values()}):
+            break
+    return titles
 
 
 def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
@@ -219,9 +231,24 @@ def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
 
 def _band(ax: "Axes", steps: Floats, curves: Floats, setting: Setting) -> None:
     mean, half = interval(curves)
-    ax.plot(steps, mean, **_line(setting), label=setting.label)
+    ax.plot(steps, mean, **_line(setting), label=_words(setting))
     if np.all(np.isfinite(half)):
         ax.fill_between(steps, mean - half, mean + half, color=_colour(setting), alpha=0.2, linewidth=0)
+
+
+def _words(setting: Setting) -> str:
+    """A label that matplotlib takes as it is."""
+    label = setting.label.replace("$", r"\$")
+    return f" {label}" if label.startswith("_") else label
+
+
+def _legend(ax: "Axes", where: Any) -> None:
+    """A legend, beside the figure if it is long."""
+    handles, _ = ax.get_legend_handles_labels()
+    if len(handles) > MANY:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=6, ncols=1 + len(handles) // (2 * MANY))
+    elif handles:
+        ax.legend(loc=where)
 
 
 def _line(setting: Setting) -> dict[str, Any]:

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from surefooted import __version__
 from surefooted.oracle import EpisodicEvaluation, Evaluation, evaluate
 from surefooted.problems import Problem
 from surefooted.simulation import EpisodicRun, Run, simulate
 from surefooted.space import Floats, Ints
 from surefooted.studies.building import build_agent, build_problem
 from surefooted.studies.spec import StudySpec, Task, seeds
-
-CURVE = ("step", "regret", "pseudo_regret", "margin", "margin_min", "budget", "baseline_steps")
 
 _problems: dict[str, Problem] = {}  # of this process: a worker runs many realisations of one
 
@@ -32,7 +31,7 @@ def work(study_json: str, setting: int, realisation: int) -> bytes:
     if key not in _problems:
         _problems[key] = build_problem(study.problem)
     row, curve = run(study, task, _problems[key])
-    content = {"study": study.identity, "task": task.name, "row": row}
+    content = {"study": study.identity, "task": task.name, "version": __version__, "row": row}
     table = pa.table(curve).replace_schema_metadata({"surefooted": json.dumps(content, sort_keys=True)})
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")

@@ -58,6 +58,7 @@ def table(results: Results) -> list[dict[str, Any]]:
             mean, half = interval(results.column(setting, name).astype(float))
             row[name], row[f"{name}_half"] = float(mean), float(half)
         row["min_margin"] = float(results.column(setting, "min_margin").min())
+        del row["min_margin_half"]
         row["runs_violated"] = int((results.column(setting, "violations_total") > 0).sum())
         rows.append(row)
     return rows
@@ -70,7 +71,9 @@ def make_report(results: Results, out: str | Path | None = None) -> Path:
     study, body = results.study, []
     body.append(f"<h1>{_text(study.title or study.name)}</h1>")
     length = f"{study.length:,}".replace(",", NARROW)
+    done, asked = results.runs.num_rows, study.realisations * len(study.settings)
     about = f"{study.realisations} realisations of {length} {study.unit}, seed {study.seed}"
+    about = f"Unfinished: {done} of {asked} runs. To be {about}" if done < asked else about
     body.append(f"<p class=soft>{_text(about)}</p><p>{_text(study.about)}</p>")
     body.append(f"<p>{_text(_verdict(results))}</p>")
     body.append("<h2>Results</h2>" + _results(results))
@@ -106,8 +109,8 @@ def _results(results: Results) -> str:
     for row in table(results):
         cells = [row["setting"], str(row["realisations"])]
         for name, form in COLUMNS.values():
-            half = row[f"{name}_half"]
-            with_half = np.isfinite(half) and name not in ("min_margin", "seconds")
+            half = row.get(f"{name}_half", np.nan)
+            with_half = np.isfinite(half) and name != "seconds"
             cell = form.format(row[name]) + (f"\u00a0±\u00a0{form.format(half)}" if with_half else "")
             cells.append(cell.replace(",", NARROW))
         rows.append([*cells, str(row["runs_violated"])])

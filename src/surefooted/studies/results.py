@@ -29,6 +29,7 @@ from surefooted.errors import InvalidTable, UnreadableFile
 from surefooted.studies.spec import Setting, StudySpec, Task, read, tasks
 
 LIBRARIES = ("surefooted", "numpy", "numba", "pyarrow", "matplotlib", "pydantic")
+CURVE = ("step", "regret", "pseudo_regret", "margin", "margin_min", "budget", "baseline_steps")
 IDENTITY = ("setting", "agent", "alpha", "label", "realisation")  # what a curve's points get from their row
 RUNS = pa.schema(
     [
@@ -78,16 +79,43 @@ class Folder:
                 faults = _differences(held, study)
                 hint = "Choose another --out, or remove the directory."
                 raise InvalidTable(f"{self.path} holds another study, {held.name!r}", faults, hint)
+            if self.recorded not in (None, study.identity):
+                fault = "study.toml was changed after its runs were begun: change it back, or choose another --out"
+                raise InvalidTable(f"{self.path} holds the runs of another study", [fault])
             if not resume:
                 raise InvalidTable(f"{self.path} holds this study already", ["--no-resume was given"])
             if held.realisations > study.realisations:  # fewer are asked for: what is there stays
                 study = held
-        elif self.path.is_file() or (self.path.exists() and any(self.path.iterdir())):
+        elif self.path.is_file() or (self.path.exists() and not self._is_ours()):
             hint = "Choose another --out, or empty the directory."
             raise InvalidTable(f"{self.path} cannot take a study", ["it holds other files"], hint)
         self.parts.mkdir(parents=True, exist_ok=True)
+        write(self.path / "manifest.json", json.dumps(self._manifest(study), indent=2, ensure_ascii=False).encode())
         write(self.path / "study.toml", study.to_toml().encode())
-        write(self.path / "manifest.json", json.dumps(manifest(study), indent=2, ensure_ascii=False).encode())
+
+    def _is_ours(self) -> bool:
+        """Whether there is nothing in the directory but what another shard, starting now, has put there."""
+        ours = ("parts", "manifest.json", "study.toml")
+        return all(path.name in ours or path.name.startswith(".") for path in self.path.iterdir())
+
+    @property
+    def recorded(self) -> str | None:
+        """The identity of the study whose runs are here, if there are any."""
+        about = self._about()
+        return str(about["identity"]) if "identity" in about and any(self.parts.glob("*.parquet")) else None
+
+    def _about(self) -> dict[str, Any]:
+        """The manifest, or nothing."""
+        try:
+            about: dict[str, Any] = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return about
+
+    def _manifest(self, study: StudySpec) -> dict[str, Any]:
+        """What runs can depend on besides the study; each time that it was run is one of the sessions."""
+        sessions = self._about().get("sessions", [])
+        return manifest(study) | {"sessions": [*sessions, session()]}
 
     def part(self, task: Task) -> Path:
         """Where a run is."""
@@ -96,22 +124,23 @@ class Folder:
     def save(self, task: Task, part: bytes) -> dict[str, Any]:
         """Keep a part, and return its row."""
         write(self.part(task), part)
-        row: dict[str, Any] = self.row(task, self.study_identity)
-        return row
+        return self.row(task)[0]
 
     @cached_property
-    def study_identity(self) -> str:
-        """What its parts must say that they are of."""
-        return self.study().identity
+    def held(self) -> StudySpec:
+        """The study, read once."""
+        return self.study()
 
-    def row(self, task: Task, identity: str) -> dict[str, Any]:
-        """The row of a run; an error that says why if its part is not a whole one of this study."""
-        content = _content(self.part(task))
-        if content.get("study") != identity or content.get("task") != task.name:
+    def row(self, task: Task) -> tuple[dict[str, Any], pa.Table]:
+        """The row and curve of a run; an error that says why if its part is not a whole one of this study."""
+        content, curve = _content(self.part(task))
+        row: dict[str, Any] = content["row"]
+        setting = self.held.settings[task.setting]
+        ours = (self.held.identity, task.name, setting.agent, setting.alpha)
+        if (content.get("study"), content.get("task"), row["agent"], row["alpha"]) != ours:
             fault = f"it is of study {content.get('study')}, run {content.get('task')}"
             raise UnreadableFile(f"{self.part(task)} does not belong here: {fault}")
-        row: dict[str, Any] = content["row"]
-        return row
+        return row, curve
 
     def finished(self, wanted: list[Task]) -> tuple[dict[Task, dict[str, Any]], list[str]]:
         """The rows of the runs that are there, and what is wrong with parts that must be redone."""
@@ -119,24 +148,54 @@ class Folder:
         for task in wanted:
             if self.part(task).exists():
                 try:
-                    rows[task] = self.row(task, self.study_identity)
+                    rows[task] = self.row(task)[0]
                 except UnreadableFile as error:
                     faults.append(str(error))
         return rows, faults
 
+    def is_combined(self) -> bool:
+        """Whether the two tables are of all parts that are there, and newer than they."""
+        runs, curves = (self.path / f"{name}.parquet" for name in ("runs", "curves"))
+        parts = [part.stat().st_mtime for part in self.parts.glob("*.parquet")]
+        if not (runs.exists() and curves.exists()) or runs.stat().st_mtime < max(parts, default=0.0):
+            return False
+        try:
+            table = pq.read_table(runs, columns=["setting", "realisation"])
+            points = pq.read_metadata(curves).num_rows
+        except (OSError, pa.ArrowException):
+            return False
+        identity = (table.schema.metadata or {}).get(b"study", b"").decode()
+        complete = table.num_rows == len(parts) and points % max(len(parts), 1) == 0
+        return bool(complete and identity == self.held.identity)
+
     def combine(self) -> int:
-        """Write runs.parquet and curves.parquet from the parts that are there; how many there are."""
-        study = self.study()
-        rows, _ = self.finished(tasks(study))
-        ordered = sorted(rows, key=lambda task: (task.setting, task.realisation))
-        runs = pa.Table.from_pylist([rows[task] for task in ordered], schema=RUNS)
-        curves = [_with_identity(pq.read_table(self.part(task)), rows[task]) for task in ordered]
-        for name, table in (("runs", runs), ("curves", pa.concat_tables(curves) if curves else None)):
-            if table is not None:
-                sink = pa.BufferOutputStream()
-                pq.write_table(table, sink, compression="zstd")
-                write(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
-        return len(ordered)
+        """Write curves.parquet and then runs.parquet from the parts that are there; how many there are."""
+        rows: list[dict[str, Any]] = []
+        schema: pa.Schema | None = None
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=".combine.") as folder:
+            temporary = Path(folder) / "curves.parquet"
+            writer = None
+            for task in sorted(tasks(self.held), key=lambda task: (task.setting, task.realisation)):
+                try:
+                    row, curve = self.row(task) if self.part(task).exists() else (None, None)
+                except UnreadableFile:
+                    continue
+                if row is None:
+                    continue
+                table = _with_identity(curve, row)
+                if writer is None:
+                    schema = table.schema
+                    writer = pq.ParquetWriter(temporary, schema, compression="zstd")
+                writer.write_table(table.cast(schema))
+                rows.append(row)
+            if writer is not None:
+                writer.close()
+                os.replace(temporary, self.path / "curves.parquet")
+        sink = pa.BufferOutputStream()
+        runs = pa.Table.from_pylist(rows, schema=RUNS).replace_schema_metadata({"study": self.held.identity})
+        pq.write_table(runs, sink, compression="zstd")
+        write(self.path / "runs.parquet", sink.getvalue().to_pybytes())
+        return len(rows)
 
 
 @dataclass(frozen=True)
@@ -151,11 +210,12 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read the directory of a study, combining its parts first if some are newer."""
+        """Read the directory of a study, combining its parts first if the tables are not of all of them."""
         folder = Folder(path)
-        study, runs = folder.study(), folder.path / "runs.parquet"
-        newest = max((part.stat().st_mtime for part in folder.parts.glob("*.parquet")), default=0.0)
-        if not runs.exists() or runs.stat().st_mtime < newest:
+        study, runs = folder.held, folder.path / "runs.parquet"
+        if folder.recorded not in (None, study.identity):
+            raise UnreadableFile(f"{path}: study.toml was changed after its runs; they are not of this study")
+        if folder.parts.exists() and not folder.is_combined():
             folder.combine()
         if not runs.exists() or pq.read_metadata(runs).num_rows == 0:
             raise UnreadableFile(f"{path} holds no finished run yet")
@@ -164,7 +224,7 @@ class Results:
             about = json.loads((folder.path / "manifest.json").read_text(encoding="utf-8"))
         except (OSError, pa.ArrowException, ValueError) as error:
             raise UnreadableFile(f"{path} is damaged: {error}") from error
-        return cls(study, table, curves, about, folder.path)
+        return cls(study, table.replace_schema_metadata(None), curves, about, folder.path)
 
     @property
     def settings(self) -> list[Setting]:
@@ -197,7 +257,9 @@ def write(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -213,6 +275,12 @@ def manifest(study: StudySpec) -> dict[str, Any]:
         "seeds": "SeedSequence(seed, spawn_key=(setting, realisation)).spawn(2): world, agent",
         "settings": [setting.label for setting in study.settings],
         "realisations": study.realisations,
+    } | session()
+
+
+def session() -> dict[str, Any]:
+    """With what, where and when a study is run."""
+    return {
         "python": platform.python_version(),
         "versions": {name: version(name) for name in LIBRARIES},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
@@ -233,15 +301,18 @@ def _commit() -> str | None:
     return found.stdout.strip() or None if found.returncode == 0 else None
 
 
-def _content(part: Path) -> dict[str, Any]:
-    """The metadata of a part."""
+def _content(part: Path) -> tuple[dict[str, Any], pa.Table]:
+    """The metadata of a part, and its curve."""
     try:
-        metadata = pq.read_table(part).schema.metadata or {}
-        content: dict[str, Any] = json.loads(metadata[b"surefooted"])
-        _ = content["row"]["realisation"]
+        curve = pq.read_table(part)
+        content: dict[str, Any] = json.loads((curve.schema.metadata or {})[b"surefooted"])
+        missing = [name for name in RUNS.names if name not in content["row"]]
+        missing += [name for name in CURVE if name not in curve.column_names]
+        if missing:
+            raise ValueError(f"it lacks {', '.join(missing)}")
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise UnreadableFile(f"{part} is not a whole part: {error}") from error
-    return content
+    return content, curve.select(CURVE)
 
 
 def _with_identity(curve: pa.Table, row: dict[str, Any]) -> pa.Table:

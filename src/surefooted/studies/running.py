@@ -1,6 +1,7 @@
 """Running a study: what is not there yet is given to an engine, and every run is kept as soon as it is done."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +29,13 @@ def run_study(
     quiet: bool = True,
 ) -> Results:
     """Run what is missing of a study (or of one shard of it) in a directory, and return its tables."""
-    jobs = jobs or max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    if address is not None and engine_name == "local":
+        raise InvalidTable("this study cannot be run so", ["an address needs the engine dask or ray"])
+    jobs = (
+        jobs
+        if jobs is not None
+        else max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    )
     faults = [] if jobs >= 1 else [f"jobs {jobs} must be at least 1"]
     if not 1 <= shard[0] <= shard[1]:
         faults.append(f"shard {shard[0]}/{shard[1]}: i/n needs 1 <= i <= n")
@@ -54,12 +61,19 @@ def run_study(
                     write(_errors(folder) / f"{task.name}.txt", (outcome.reason + "\n\n" + outcome.details).encode())
                 else:
                     display.finished(folder.save(task, outcome))
+                    (folder.path / "errors" / f"{task.name}.txt").unlink(missing_ok=True)
+        except OSError as error:
+            fault = f"{error.strerror or error}: {error.filename or folder.path}"
+            raise SurefootedError(f"cannot go on in {folder.path}: {fault}; what is there is kept") from error
         except KeyboardInterrupt:
             kept = display.count
             folder.combine()
+            command = ["surefooted", "run", str(folder.path / "study.toml"), "--out", str(folder.path)]
+            command += ["--engine", engine_name] if engine_name != "local" else []
+            command += ["--address", address] if address is not None else []
+            command += ["--shard", f"{shard[0]}/{shard[1]}"] if shard[1] > 1 else []
             raise Interrupted(
-                f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. "
-                f"Go on with: surefooted run {folder.path / 'study.toml'} --out {folder.path}"
+                f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. Go on with: {shlex.join(command)}"
             ) from None
         finally:
             close = getattr(outcomes, "close", None)

@@ -24,14 +24,23 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from surefooted.errors import InvalidTable, UnreadableFile
 
 PAPER = ("inventory", "maintenance", "gridworld", "certificates")  # the studies that come with the package
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-Shares = Annotated[tuple[Share, ...], BeforeValidator(lambda x: x if isinstance(x, list | tuple) else (x,))]
+Shares = Annotated[
+    tuple[Share, ...],
+    BeforeValidator(lambda x: x if isinstance(x, list | tuple) else (x,)),
+    AfterValidator(lambda x: _distinct(x)),
+]
+Count = Annotated[int, Field(strict=True, ge=1)]
+NUMBERS = (
+    *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
+    *("violations_initial", "violations_total", "min_margin", "seconds"),
+)  # the columns of a run that are numbers
 
 
 class _Strict(BaseModel):
@@ -68,8 +77,8 @@ class AgentSpec(BaseModel):
 class RecordSpec(_Strict):
     """What to keep of a run: so many points of its curves, and how many steps are its initial phase."""
 
-    points: int = Field(default=400, ge=2, le=100_000)
-    initial: int | None = Field(default=None, ge=1)
+    points: int = Field(default=400, strict=True, ge=2, le=100_000)
+    initial: Count | None = None
 
 
 class Claim(_Strict):
@@ -85,15 +94,15 @@ class Claim(_Strict):
 class StudySpec(_Strict):
     """The whole study."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
     about: str = ""
     problem: Annotated[ProblemSpec, BeforeValidator(lambda x: {"name": x} if isinstance(x, str) else x)]
     agents: dict[str, AgentSpec] = Field(min_length=1)
-    steps: int | None = Field(default=None, ge=1)
-    episodes: int | None = Field(default=None, ge=1)
-    realisations: int = Field(default=20, ge=1)
-    seed: int = Field(default=0, ge=0)
+    steps: Count | None = None
+    episodes: Count | None = None
+    realisations: Count = 20
+    seed: int = Field(default=0, strict=True, ge=0)
     alpha: Shares = (0.05,)
     record: RecordSpec = RecordSpec()
     claims: tuple[Claim, ...] = ()
@@ -107,6 +116,8 @@ class StudySpec(_Strict):
         for claim in self.claims:
             if claim.agent is not None and claim.agent not in self.agents:
                 raise ValueError(f"a claim is about agent {claim.agent!r}, which is not one of the study")
+            if claim.column is not None and claim.column not in NUMBERS:
+                raise ValueError(f"a claim is about column {claim.column!r}; there are {', '.join(NUMBERS)}")
         return self
 
     @property
@@ -140,7 +151,9 @@ class StudySpec(_Strict):
     @property
     def identity(self) -> str:
         """What tells it from other studies: everything that changes a run. More realisations are the same study."""
-        content = self.model_dump(mode="json", exclude={"realisations", "title", "about", "claims", "name"})
+        ignored = {"realisations", "title", "about", "claims", "name"}
+        content = self.model_dump(mode="json", exclude=ignored, exclude_none=True)
+        content["settings"] = [(setting.agent, setting.alpha) for setting in self.settings]  # their order counts
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
@@ -191,7 +204,7 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
         text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
     else:
         try:
-            text = where.read_text(encoding="utf-8")
+            text = where.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             hint = f"A study is a TOML file, or one of {', '.join(PAPER)}."
             raise UnreadableFile(f"cannot read the study {source}: {error}. {hint}") from error
@@ -201,19 +214,51 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
         raise UnreadableFile(f"{source} is not TOML: {error}") from error
     for override in overrides:
         _override(raw, override)
-    problem = raw.get("problem")
-    if isinstance(problem, str) and problem.endswith(".npz"):  # beside the study, wherever it is run from
-        raw["problem"] = str((where.parent / problem).resolve())
+    problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
+    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # beside the study, wherever it is run
+        file = (where.parent / str(problem["name"])).resolve()
+        raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
     return parse(raw, str(source))
+
+
+def fingerprint(file: Path) -> str:
+    """What tells the content of a file from another's."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UnreadableFile(f"cannot read the problem {file}: {error}") from error
 
 
 def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
     """A study from its content; every fault at once, with its path."""
+    infinite: list[str] = []
+    raw = _clean(raw, "", infinite)
+    if infinite:
+        raise InvalidTable(f"{source} is not a valid study", [f"{path}: must be finite" for path in infinite])
     try:
         return StudySpec.model_validate(raw)
     except ValidationError as error:
         faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
         raise InvalidTable(f"{source} is not a valid study", faults) from error
+
+
+def _clean(value: Any, path: str, infinite: list[str]) -> Any:
+    """A value without entries that are None; paths of numbers that are not finite are noted."""
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if item is not None}
+        return {key: _clean(item, f"{path}.{key}".lstrip("."), infinite) for key, item in kept.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item, f"{path}.{i}", infinite) for i, item in enumerate(value)]
+    if isinstance(value, float) and not np.isfinite(value):
+        infinite.append(path)
+    return value
+
+
+def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Some values, none of them twice."""
+    if not values or len(set(values)) < len(values):
+        raise ValueError("give at least one α, and none twice")
+    return values
 
 
 def _plain(message: str) -> str:
@@ -232,7 +277,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text
     *parents, last = path.strip().split(".")
-    if parents == ["problem"] and isinstance(raw.get("problem"), str):
+    if parents[:1] == ["problem"] and isinstance(raw.get("problem"), str):
         raw["problem"] = {"name": raw["problem"]}
     table = raw
     for key in parents:
