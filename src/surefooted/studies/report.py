@@ -124,7 +124,8 @@ def _claims(results: Results) -> str:
     for fact in of_problem(build_problem(results.study.problem), False):
         if fact.paper is not None:
             ours = f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
-            rows.append([fact.words, f"{fact.paper:g}", ours, ""])
+            differs = "" if ours == f"{fact.paper:g}" else "The paper does not print all that defines its problem."
+            rows.append([fact.words, f"{fact.paper:g}", ours, differs])
     for claim in results.study.claims:
         rows.append([claim.what, f"{claim.value:g}", _ours(results, claim.agent, claim.column), claim.note])
     if not rows:
