@@ -345,6 +345,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
     expected = studies.run_study(plain, tmp_path / "plain", jobs=1)
     names = [n for n in found.runs.column_names if n not in ("seconds", "label")]
     assert found.runs.select(names).equals(expected.runs.select(names))
+    assert same(found.curves.drop_columns("label"), expected.curves.drop_columns("label"))
 
 
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
