@@ -598,3 +598,9 @@ def test_options_that_would_have_no_effect_are_refused():
         CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, dynamic=True)
     with pytest.raises(InvalidTable, match="steps -1"):
         simulate(problem, learner, -1)
+
+
+def test_a_learner_of_ones_own_has_its_own_delta():
+    problem = inventory()
+    with pytest.raises(InvalidTable, match="delta: an own learner is given"):
+        CUCRL2(problem.space, baseline=Baseline(problem.baseline), alpha=0.1, delta=0.1, learner=UCRL2(problem.space))

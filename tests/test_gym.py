@@ -328,3 +328,60 @@ def test_a_fixed_policy_answers_the_same_until_it_observes_and_plays_its_rules_i
     with pytest.raises(InvalidTable):
         agent.observe(0, 3, 0.0, 0)
     assert pickle.loads(pickle.dumps(agent)).act(0) == agent.act(0)
+
+
+class Episodes(sf.UCBVI):
+    """A learner of episodes that remembers what it was told."""
+
+    def __init__(self, space, horizon):
+        super().__init__(space, horizon)
+        self.told = []
+
+    def begin(self, s):
+        super().begin(s)
+        self.told.append(("begin", s))
+
+    def observe(self, s, a, r, s_next):
+        super().observe(s, a, r, s_next)
+        self.told.append((s, r, s_next))
+
+
+def counter(termination):
+    space, encode = SPACES["offset"]
+    return sf.gym.Bridge(Counter(space, space, encode), (0, 4), termination=termination)
+
+
+def test_an_agent_of_episodes_begins_anew_every_h_steps_and_the_environment_with_it():
+    bridge = counter("restart")
+    agent = Episodes(bridge.space, 2)
+    sf.gym.drive(bridge, agent, steps=4)
+    assert agent.told == [("begin", 0), (0, 0.25, 1), (1, 0.5, 2)] * 2 + [("begin", 0)]
+
+
+def test_an_episode_that_terminates_is_finished_where_nothing_is_earned():
+    bridge = counter("absorb")
+    agent = Episodes(bridge.space, 5)
+    log = sf.gym.drive(bridge, agent, steps=4)
+    assert agent.told[:6] == [("begin", 0), (0, 0.25, 1), (1, 0.5, 2), (2, 0.75, 4), (4, 0.0, 4), (4, 0.0, 4)]
+    assert agent.told[6:] == [("begin", 0), (0, 0.25, 1)]
+    assert log.states == [0, 1, 2, 0]  # steps that were not played are not in the log
+    assert agent.counts.total == 5
+
+
+def test_an_episode_that_restarts_goes_on_until_its_end():
+    bridge = counter("restart")
+    agent = Episodes(bridge.space, 5)
+    sf.gym.drive(bridge, agent, steps=5)
+    steps = [(0, 0.25, 1), (1, 0.5, 2), (2, 0.75, 0), (0, 0.25, 1), (1, 0.5, 2)]
+    assert agent.told == [("begin", 0), *steps, ("begin", 0)]
+
+
+def test_an_environment_that_cuts_episodes_short_is_refused():
+    space, encode = SPACES["offset"]
+    limited = gymnasium.wrappers.TimeLimit(Counter(space, space, encode), max_episode_steps=2)
+    bridge = sf.gym.Bridge(limited, (0, 4))
+    with pytest.raises(InvalidTable, match="after 2 steps, the agent's has 5"):
+        sf.gym.drive(bridge, Episodes(bridge.space, 5), steps=5)
+    fitting = Episodes(bridge.space, 2)
+    sf.gym.drive(bridge, fitting, steps=4)
+    assert fitting.told.count(("begin", 0)) == 3

@@ -313,21 +313,6 @@ def test_evaluate_stages_begins_with_what_is_collected_at_the_end(kernel):
     assert values.tolist() == [[0.5 + 2 + 3, 0.25 + 4], [8.0, 4.0]]
 
 
-@both(_kernels.evaluate_many_stages)
-@kinds
-def test_evaluate_many_stages_is_each_of_them(kernel, staged):
-    for seed in range(6):
-        n_states, horizon = 1 + seed % 4, 1 + seed % 3
-        mdp, rng = some_dynamics(seed, n_states, 2, horizon, staged), np.random.default_rng(seed)
-        pairs = mdp.space.pair_ptr[:-1] + rng.integers(np.diff(mdp.space.pair_ptr), size=(4, horizon, n_states))
-        first = np.full((4, n_states), np.nan)
-        step = mdp.space.n_pairs if mdp.stages > 1 else 0
-        kernel(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, step, pairs, first)
-        for i, pair in enumerate(pairs):
-            truth = slow_values(mdp, Policy(mdp.space, pair=pair), horizon)[0]
-            assert first[i] == pytest.approx(truth, abs=SAFE)
-
-
 @kinds
 @sizes
 def test_optimal_values_are_the_best_of_all_policies(staged, n_states, n_actions, horizon):

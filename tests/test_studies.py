@@ -18,7 +18,7 @@ import surefooted as sf
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidTable, MissingExtra, SurefootedError, UnreadableFile
-from surefooted.studies import building, engines, figures, realisation, report, results, running, spec
+from surefooted.studies import building, engines, figures, folder, realisation, report, running, spec
 
 SMALL = """
 name = "small"
@@ -224,7 +224,7 @@ def test_episodes_are_counted_as_such():
 
 def test_the_tables_of_a_study(small):
     assert small.runs.num_rows == 9 and small.curves.num_rows == 9 * 20
-    assert small.runs.column_names == results.RUNS.names
+    assert small.runs.column_names == folder.RUNS.names
     assert [s.label for s in small.settings] == ["UCRL2", "CUCRL2, α = 0.1", "CUCRL2, α = 0.4"]
     steps, curves = small.curve(small.settings[1], "regret")
     assert steps.shape == (20,) and curves.shape == (3, 20)
@@ -493,3 +493,49 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     assert "Go on with: surefooted run out/study.toml --out out" in said
     kept = len(list(parts.glob("*.parquet")))
     assert kept >= 2 and pq.read_metadata(tmp_path / "out" / "runs.parquet").num_rows == kept
+
+
+def test_the_figures_show_what_the_tables_hold(small):
+    import matplotlib.pyplot as plt
+
+    setting = small.settings[2]
+    drawn = {}
+    for name, draw in figures.FIGURES.items():
+        figure, ax = plt.subplots()
+        draw(ax, small)
+        drawn[name] = ax
+        plt.close(figure)
+    _, regrets = small.curve(setting, "pseudo_regret")
+    lines = {line.get_label(): line.get_ydata() for line in drawn["regret"].lines}
+    assert lines[setting.label] == pytest.approx(regrets.mean(axis=0))
+    assert lines["always the baseline"] == pytest.approx(figures.baseline_regret(small)[1])
+    band = drawn["regret"].collections[2].get_paths()[0].vertices[:, 1]
+    half = figures.interval(regrets)[1]
+    assert (band.min(), band.max()) == pytest.approx(
+        ((regrets.mean(axis=0) - half).min(), (regrets.mean(axis=0) + half).max())
+    )
+    heights = [bar.get_height() for bar in drawn["violations"].patches]
+    assert heights == pytest.approx([100 * small.column(s, "violations_initial").mean() for s in small.settings])
+    means, least = small.curve(setting, "margin")[1].mean(axis=0), small.curve(setting, "margin_min")[1].min(axis=0)
+    pairs = drawn["margin"].lines[4:6]
+    assert [line.get_ydata() == pytest.approx(y) for line, y in zip(pairs, (means, least), strict=True)] == [True] * 2
+    assert drawn["margin-initial"].get_xlim()[1] == 40 and len(drawn["margin-initial"].lines[0].get_xdata()) == 2
+    kept = small.curve(setting, "baseline_steps")[1]
+    share = 100 * np.diff(np.c_[np.zeros(3), kept], axis=1).mean(axis=0) / 20
+    assert drawn["baseline-share"].lines[-1].get_ydata() == pytest.approx(share)
+
+
+def test_the_report_says_the_tables_numbers(small, tmp_path):
+    page = report.make_report(small, tmp_path / "page.html").read_text()
+    for row, setting in zip(report.table(small), small.settings, strict=True):
+        mean, half = figures.interval(small.column(setting, "pseudo_regret"))
+        assert row["pseudo_regret"] == mean and row["pseudo_regret_half"] == half
+        assert row["min_margin"] == small.column(setting, "min_margin").min()
+        assert f"{mean:,.0f}\u00a0±\u00a0{half:,.0f}" in page
+    violated = [s.label for s in small.settings if small.column(s, "violations_total").max() > 0]
+    assert violated == ["UCRL2"] and "The condition is violated by UCRL2 in" in page
+
+
+def test_twenty_settings_all_look_different():
+    looks = {str(figures._line(spec.Setting(i, "a", 0.1, "a"))) for i in range(20)}
+    assert len(looks) == 20

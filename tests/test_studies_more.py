@@ -12,7 +12,7 @@ import surefooted as sf
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.studies import building, display, engines, figures, report, results, running, spec
+from surefooted.studies import building, display, engines, figures, folder, report, running, spec
 
 SMALL = """
 name = "small"
@@ -123,17 +123,17 @@ def test_tables_written_when_the_driver_dies_between_the_two_agree_afterwards(ou
     class Killed(BaseException):
         pass
 
-    real = results.write
+    real = folder.write
 
     def dying(path, content):
         if path.name == "runs.parquet":  # the curves are there already
             raise Killed
         real(path, content)
 
-    monkeypatch.setattr(results, "write", dying)
+    monkeypatch.setattr(folder, "write", dying)
     with pytest.raises(Killed):
         studies.run_study(study_of(SMALL, "realisations=3"), out)
-    monkeypatch.setattr(results, "write", real)
+    monkeypatch.setattr(folder, "write", real)
     found = studies.load(out)
     assert found.runs.num_rows == 9 and found.curves.num_rows == 9 * 6
 
@@ -175,14 +175,14 @@ def test_a_shard_with_nothing_to_do_is_no_error(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_said_in_words(tmp_path, monkeypatch):
-    real = results.write
+    real = folder.write
 
     def full(path, content):
         if path.suffix == ".parquet":
             raise OSError(28, "No space left on device", str(path))
         real(path, content)
 
-    monkeypatch.setattr(results, "write", full)
+    monkeypatch.setattr(folder, "write", full)
     with pytest.raises(SurefootedError, match="No space left"):
         studies.run_study(study_of(SMALL), tmp_path / "out")
 

@@ -364,15 +364,3 @@ def evaluate_stages(
                         backup += p[j] * values[h + 1, next_state[j]]
                     total += weight * backup
             values[h, s] = total
-
-
-@njit
-def evaluate_many_stages(
-    pair_ptr: Ints, next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, stride: int, pairs: Ints, first: Floats
-) -> None:
-    """The same for deterministic policies `pairs` [P, H, S] at once; `first` [P, S] gets the values of stage 0."""
-    none = np.zeros((0, 0))
-    values = np.zeros((pairs.shape[1] + 1, pairs.shape[2]))
-    for i in range(len(pairs)):
-        evaluate_stages(pair_ptr, next_ptr, next_state, p, r, stride, pairs[i], none, values)
-        first[i] = values[0]

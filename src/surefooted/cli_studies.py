@@ -53,7 +53,7 @@ def reproduce(experiment: str, **options: Any) -> None:
 
     \b
     surefooted reproduce inventory
-    surefooted reproduce gridworld --realisations 5 --out /tmp/grid
+    surefooted reproduce gridworld --realisations 5 --out results/grid
     """
     folder = _run(experiment, **options)
     if folder is None:

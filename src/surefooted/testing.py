@@ -28,9 +28,7 @@ Make = Callable[[], Any]
 
 
 def check_agent(make: Make, problem: Problem, steps: int = 300, seed: int = 0) -> None:
-    """All rules of an agent: it says what it does, asking changes nothing, what is impossible changes nothing,
-    the same seed gives the same run, it can be saved and restored anywhere, and simulating it is playing it.
-    """  # noqa: D205
+    """All rules of an agent, those of the four checks below."""
     check_decisions(make, problem, steps, seed)
     check_refusals(make, problem)
     check_restoring(make, problem, steps, seed)

@@ -1,12 +1,13 @@
 """EULER (Zanette & Brunskill 2019): bounds on V* from both sides, and a bonus that shrinks with their distance."""
 
+from functools import cached_property
+
 import numpy as np
 
 from surefooted import _bonus
 from surefooted.agents.learner import EpisodicLearner, GreedyPlan
-from surefooted.confidence import Confidence, likelihood
 from surefooted.policy import Policy
-from surefooted.space import Space
+from surefooted.space import Floats
 
 
 class EULER(EpisodicLearner):
@@ -22,28 +23,15 @@ class EULER(EpisodicLearner):
     The lower bound is one on V*, not on what the greedy policy earns: `bound` uses the set of `confidence`.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        horizon: int,
-        *,
-        delta: float = 0.05,
-        confidence: Confidence = likelihood,
-        stage_dependent: bool = False,
-        bounded: bool = True,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        super().__init__(
-            space,
-            horizon,
-            delta=delta,
-            confidence=confidence,
-            stage_dependent=stage_dependent,
-            bounded=bounded,
-            seed=seed,
-        )
-        self.plan = GreedyPlan(space, self.horizon)
-        self.lower = np.zeros((self.horizon + 1, space.n_states))
+    @cached_property
+    def plan(self) -> GreedyPlan:
+        """The upper bound and its greedy policy."""
+        return GreedyPlan(self.space, self.horizon)
+
+    @cached_property
+    def lower(self) -> Floats:
+        """The lower bound, [H + 1, S]."""
+        return np.zeros((self.horizon + 1, self.space.n_states))
 
     def propose(self) -> Policy:
         """The policy that is greedy for the upper bound."""

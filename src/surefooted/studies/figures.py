@@ -89,7 +89,10 @@ def violations(ax: "Axes", results: Results) -> None:
             if claim.agent == setting.agent and claim.column == "violations_initial":
                 ax.plot([i - 0.38, i + 0.38], [100 * claim.value] * 2, color="black", linestyle=":", linewidth=1.2)
                 ax.annotate("paper", (i + 0.38, 100 * claim.value), fontsize=7, va="center")
-    ax.set_xticks(range(len(labels)), [label.replace(", ", "\n") for label in labels])
+    if len(labels) > MANY:
+        ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=6)
+    else:
+        ax.set_xticks(range(len(labels)), [label.replace(", ", "\n") for label in labels])
     ax.set_title(
         f"violated of the first {results.study.initial:,} {results.study.unit}".replace(",", "\u202f"), fontsize=9
     )
@@ -252,7 +255,8 @@ def _legend(ax: "Axes", where: Any) -> None:
 
 
 def _line(setting: Setting) -> dict[str, Any]:
-    return {"color": _colour(setting), "linestyle": DASHES[setting.index % len(DASHES)]}
+    turn = setting.index + setting.index // len(COLOURS)  # the same colour comes back with another dash
+    return {"color": _colour(setting), "linestyle": DASHES[turn % len(DASHES)]}
 
 
 def _colour(setting: Setting) -> str:

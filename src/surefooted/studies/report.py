@@ -10,7 +10,8 @@ import numpy as np
 
 from surefooted.studies.building import build_problem
 from surefooted.studies.figures import interval, make_figures
-from surefooted.studies.results import Results, write
+from surefooted.studies.folder import write
+from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
 from surefooted.summary import of_problem
 
@@ -39,7 +40,8 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { margin-bottom: 0; } h2 { margin-top: 2.2rem; } .soft { color: var(--soft); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
+table { font-size: .9rem; }
+th, td { padding: .35rem .55rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 th:first-child, td:first-child { text-align: left; } .words td, .words th { text-align: left; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1rem 1.5rem; }
 figure { margin: .6rem 0; } figure img { max-width: 100%; background: white; border-radius: 4px; }

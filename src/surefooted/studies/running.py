@@ -9,7 +9,8 @@ from surefooted.errors import InvalidTable, SurefootedError
 from surefooted.studies.building import check
 from surefooted.studies.display import Display
 from surefooted.studies.engines import Failure, engine
-from surefooted.studies.results import Folder, Results, write
+from surefooted.studies.folder import Folder, write
+from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
 
 
