@@ -1,0 +1,132 @@
+"""Golden runs: what each agent did on the paper's problems when its kernels were last proved right, step for step.
+
+Faster kernels must leave every run as it is: not one step may differ. The numbers were taken before the kernels were
+made faster; `python tests/test_golden.py` prints them again, for a change that is meant to alter runs.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import surefooted as sf
+from surefooted.problems.problem import Problem
+from surefooted.simulation import EpisodicRun, Run
+
+PAPER: dict[str, Any] = {"confidence": sf.confidence.simplified_bernstein, "bounded": False}
+BOUNDED = sf.Noise("bernoulli")
+
+
+def known(problem: Problem) -> sf.Baseline:
+    """The problem's baseline with its gain and bias, or its values."""
+    if problem.horizon is not None:
+        values = sf.solve.policy_values(problem.mdp, problem.baseline, problem.horizon)
+        return sf.Baseline(problem.baseline, values=values)
+    played = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+    return sf.Baseline(problem.baseline, played.gain, played.bias)
+
+
+def average(problem: Problem, steps: int, **options: Any) -> Run:
+    """A run of UCRL2, or with alpha of CUCRL2."""
+    if "alpha" in options:
+        return sf.simulate(problem, sf.CUCRL2(problem.space, baseline=known(problem), **options), steps, seed=7)
+    return sf.simulate(problem, sf.UCRL2(problem.space, **options), steps, seed=7)
+
+
+def episodic(count: int, **options: Any) -> EpisodicRun:
+    """A run of UCBVI on the gridworld, or with alpha of CUCB-VI."""
+    problem = sf.problems.gridworld()
+    assert problem.horizon is not None
+    if "alpha" in options:
+        agent: Any = sf.CUCBVI(problem.space, problem.horizon, baseline=known(problem), **options)
+    else:
+        agent = sf.UCBVI(problem.space, problem.horizon, **options)
+    return sf.simulate(problem, agent, episodes=count, seed=7)
+
+
+def fingerprint(run: Run | EpisodicRun) -> tuple[int, int, int]:
+    """Decisions made, distinct policies, and a checksum of every step's pair and next state."""
+    return len(run.decisions), len(run.policies), zlib.crc32(run.pairs.tobytes() + run.next_states.tobytes())
+
+
+RUNS: dict[str, tuple[Callable[[], Run | EpisodicRun], tuple[int, int, int]]] = {
+    "UCRL2, inventory": (
+        lambda: average(sf.problems.inventory(), 70_000, **PAPER),
+        (138, 78, 1506465058),
+    ),
+    "UCRL2, dynamic": (
+        lambda: average(sf.problems.inventory(), 20_000, dynamic=True, **PAPER),
+        (384, 204, 3283921279),
+    ),
+    "UCRL2, L1 balls": (
+        lambda: average(sf.problems.inventory(noise=BOUNDED), 20_000, confidence=sf.confidence.hoeffding),
+        (171, 76, 3556658571),
+    ),
+    "UCRL2, likelihood": (
+        lambda: average(sf.problems.riverswim(), 20_000),
+        (67, 28, 2228696765),
+    ),
+    "UCRL2, maintenance": (
+        lambda: average(sf.problems.maintenance(), 10_000, **PAPER),
+        (443, 144, 3101673834),
+    ),
+    "UCRL2, garnet": (
+        lambda: average(sf.problems.garnet(60, 3, 5, seed=3), 10_000, **PAPER),
+        (416, 185, 350263642),
+    ),
+    "CUCRL2, induction": (
+        lambda: average(sf.problems.inventory(), 70_000, alpha=0.05, **PAPER),
+        (904, 136, 1887499867),
+    ),
+    "CUCRL2, segments": (
+        lambda: average(sf.problems.inventory(), 40_000, alpha=0.1, certificate="segments", **PAPER),
+        (803, 118, 724835865),
+    ),
+    "CUCRL2, reevaluated": (
+        lambda: average(sf.problems.inventory(), 40_000, alpha=0.1, certificate="reevaluated", strict=False, **PAPER),
+        (891, 105, 2034520544),
+    ),
+    "CUCRL2, paper": (
+        lambda: average(
+            sf.problems.inventory(), 20_000, alpha=0.2, certificate="paper", affordable=False, patience=0, **PAPER
+        ),
+        (720, 78, 45399336),
+    ),
+    "CUCRL2, maintenance": (
+        lambda: average(sf.problems.maintenance(), 12_000, alpha=0.8, **PAPER),
+        (653, 135, 1838564661),
+    ),
+    "UCBVI": (
+        lambda: episodic(1_000),
+        (1000, 918, 3216824520),
+    ),
+    "UCBVI, simplified": (
+        lambda: episodic(1_000, **PAPER),
+        (1000, 689, 727576235),
+    ),
+    "UCBVI, Freedman": (
+        lambda: episodic(300, bonus="freedman", episodes=300),
+        (300, 2, 2580468287),
+    ),
+    "CUCB-VI": (
+        lambda: episodic(1_000, alpha=0.1),
+        (1000, 147, 293878547),
+    ),
+    "CUCB-VI, simplified": (
+        lambda: episodic(1_000, alpha=0.1, **PAPER),
+        (1000, 252, 290497711),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_golden_run_is_as_it_was(name: str) -> None:
+    make, expected = RUNS[name]
+    assert fingerprint(make()) == expected
+
+
+if __name__ == "__main__":
+    for name, (make, expected) in RUNS.items():
+        found = fingerprint(make())
+        print(f"{name}: {found}" + ("" if found == expected else f", was {expected}"))
