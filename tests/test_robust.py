@@ -51,7 +51,8 @@ def one_row(states, low, room, unseen=0.0, width=-1.0):
     """A single row as the kernels take it."""
     slack = max(1 - sum(low), 0.0) if width < 0 else float(not states)
     return _robust.Rows(
-        np.array([0, len(states)]),
+        np.array([0]),
+        np.array([len(states)]),
         np.array(states, dtype=np.int64),
         np.array(low, dtype=float),
         np.array(room, dtype=float),
@@ -118,7 +119,7 @@ def test_the_order_of_a_row_changes_no_bit_of_its_extreme_and_is_all_that_it_cha
     order = ordered(v, -1, rng)
     for k in range(space.space.n_pairs):
         rows = space.rows
-        first, last = rows.next_ptr[k], rows.next_ptr[k + 1]
+        first, last = rows.first[k], rows.last[k]
         stored = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
         value = _robust.extreme(rows, k, v, *order)
         for _ in range(4):
@@ -378,3 +379,74 @@ def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed)
     kernel(book, space.rows, r, bias, 0.0, 10**9, _robust.workspace(bias.size), losses)
     truth = [(bias - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
     assert losses == pytest.approx(np.array(truth), abs=1e-10)
+
+
+def plain_iteration(space, epsilon, most, v):
+    """Extended value iteration with nothing left out: bounds, sweeps and greedy pairs."""
+    work, ptr = _robust.workspace(v.size), space.space.pair_ptr
+    for sweep in range(1, most + 1):
+        _robust.rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
+        values = [
+            space.r_upper[k] + _robust.extreme(space.rows, k, v, work.order, work.rank, work.prefix)
+            for k in range(space.space.n_pairs)
+        ]
+        pair = [ptr[s] + int(np.argmax(values[ptr[s] : ptr[s + 1]])) for s in range(v.size)]
+        change = np.array([values[k] for k in pair]) - v
+        if np.ptp(change) <= epsilon or sweep == most:
+            return change.min(), change.max(), sweep, np.array(pair)
+        _robust.move_damped(change, 0.9, v)
+    raise AssertionError
+
+
+@both(_robust.optimistic_iteration)
+@forms
+@pytest.mark.parametrize("seed", range(16))
+def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
+    space, _ = plausible(form, seed, 2 + seed % 7, 2 + seed % 4)
+    n, rng = space.space.n_states, np.random.default_rng(seed)
+    for start in (np.zeros(n), 3 * rng.normal(size=n), some_values(seed, n)):
+        for epsilon, most in ((1e-2, 39), (1e-12, 39), (1e-12, 1), (1e-12, 2)):
+            ours, theirs, pair = start.copy(), start.copy(), np.zeros(n, dtype=np.int64)
+            found = kernel(space.space.pair_ptr, space.rows, space.r_upper, 0.9, epsilon, most, ours, pair)
+            *expected, greedy = plain_iteration(space, epsilon, most, theirs)
+            assert found == tuple(expected) and np.array_equal(ours, theirs) and np.array_equal(pair, greedy)
+
+
+@both(_robust.frozen_sweeps)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_frozen_sweep_is_one_backup(kernel, form, seed):
+    space, _ = plausible(form, seed)
+    v = some_values(seed, space.space.n_states)
+    for policy, sign in itertools.product(some_policies(space.space, seed), (-1.0, 1.0)):
+        work, lists = _robust.workspace(v.size), planning.played(policy)
+        r = space.r_upper if sign > 0 else space.r_lower
+        _robust.step_back(*lists, space.rows, r, sign, work, v)  # sorts the rows
+        u = v.copy()
+        moved = kernel(*lists, space.rows, r, work.order, 1.0, 1, u)
+        backup = v + work.change
+        assert u == pytest.approx(backup - backup[0], abs=1e-12)
+        assert moved == pytest.approx(np.ptp(u - v), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["box", "ball"])
+def test_slow_chains_are_solved_with_few_sweeps_and_right_bounds(kind):
+    """A long walk whose only reward is at its far end: plain value iteration takes thousands of sweeps."""
+    n = 60
+    p = np.zeros((n, 2, n))
+    for s in range(n):
+        p[s, 0, max(s - 1, 0)], p[s, 1, min(s + 1, n - 1)] = 0.6, 0.6
+        p[s, :, s] += 0.4
+    r = np.zeros((n, 2))
+    r[-1, 1], r[0, 0] = 1.0, 0.3
+    mdp = TabularMDP.from_arrays(p, r)
+    known = Plausible.exactly(mdp)
+    if kind == "ball":
+        known = Plausible(
+            mdp.space, mdp.r, mdp.r, mdp.next_ptr, mdp.next_state, mdp.p, mdp.p, np.zeros(2 * n), np.zeros(2 * n)
+        )
+    plan = planning.optimistic_gain(known, 1e-6)
+    assert plan.converged and plan.sweeps < 250
+    assert plan.lower - 1e-9 <= 1.0 <= plan.upper + 1e-9
+    stay = planning.policy_gain(known, Policy.always(mdp.space, 0), 1e-6)
+    assert stay.converged and stay.lower - 1e-9 <= 0.3 <= stay.upper + 1e-9

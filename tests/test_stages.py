@@ -664,7 +664,7 @@ def test_the_logarithms_of_staged_sets_count_the_pairs_of_all_stages(confident):
 
 def stored(rows, k):
     """The successors of a row with their bounds, by state: the order within a row is free."""
-    part = slice(rows.next_ptr[k], rows.next_ptr[k + 1])
+    part = slice(rows.first[k], rows.last[k])
     return sorted(zip(rows.next_state[part].tolist(), rows.low[part].tolist(), rows.room[part].tolist(), strict=True))
 
 
@@ -676,7 +676,8 @@ def assert_same_set(live, fresh):
         assert (mine is None) == (theirs is None), name
         assert mine is None or np.array_equal(mine, theirs), name
     a, b = live.rows, fresh.rows
-    for name in ("next_ptr", "unseen", "width"):
+    assert np.array_equal(a.last - a.first, b.last - b.first)
+    for name in ("unseen", "width"):
         assert np.array_equal(getattr(a, name), getattr(b, name)), name
     assert a.slack == pytest.approx(b.slack, abs=1e-15)
     for k in range(live.n_rows):
@@ -727,75 +728,67 @@ def test_a_live_set_of_another_function_is_asked_anew_each_time():
         assert_same_set(live.current(), shrinking(counts, 0.1))
 
 
-def fill(kernel, kind, counts, known, seen, rows=None):
-    """Call the kernel on counts as they are stored, with the set's own arrays as outputs."""
-    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
-    copies = nothing if rows is None else (rows.next_state, rows.low, rows.room, rows.slack)
-    return kernel(
-        kind,
-        0.1,
-        counts.space.n_states,
-        counts.space.n_actions * counts.stages,
-        counts.space.r_max,
-        counts.visits,
-        counts.reward_sum,
-        counts.reward_square,
-        *counts.pool,
-        known.next_ptr,
-        seen,
-        known.r_lower,
-        known.r_upper,
-        known.p_lower,
-        known.p_upper,
-        known.unseen,
-        known.next_state,
-        *copies,
-    )
+def fill(kernel, kind, counts, todo, seen, rewards, intervals, rows):
+    """Call the kernel on counts as they are stored."""
+    sizes = (counts.space.n_states, counts.space.n_actions * counts.stages, counts.space.r_max)
+    sums = (counts.visits, counts.reward_sum, counts.reward_square, *counts.pool)
+    return kernel(kind, 0.1, *sizes, *sums, todo, seen, *rewards, *intervals, rows)
 
 
 @both(_intervals.fill_rows)
 @pytest.mark.parametrize("kind", [_intervals.SIMPLIFIED, _intervals.BERNSTEIN, _intervals.LIKELIHOOD])
-def test_fill_rows_makes_only_what_has_changed_and_says_how_much(kernel, kind):
+def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     confident = {number: function for function, number in confidence.KINDS.items()}[kind]
     mdp, rng = some_dynamics(6, 4, 2, 2, True), np.random.default_rng(0)
     counts = sampled(mdp, 60, rng)
-    known = confident(counts, 0.1)
-    seen, K = counts.visits.copy(), counts.n_rows
-    assert fill(kernel, kind, counts, known, seen, known.rows) == 0
-    tried = np.flatnonzero(counts.visits)
-    some = tried[:2]
-    for m in some:  # successors that are known already
-        counts.add_steps(np.array([m]), np.array([0.5]), known.next_state[known.next_ptr[m] : known.next_ptr[m] + 1])
+    K, size = counts.n_rows, counts.pool[2].size
+    rewards, intervals = (np.full(K, np.nan), np.full(K, np.nan)), (np.full(size, np.nan), np.full(size, np.nan))
+    places = (np.full(K, -1), np.full(K, -1), np.full(size, -1))
+    per_row = (np.full(K, np.nan), np.full(K, np.nan), np.full(K, -1.0))
+    rows = _robust.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
+    seen, arrays = np.full(K, -1), (rewards, intervals, rows)
+    assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == K and np.array_equal(seen, counts.visits)
+    assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == 0
+    some = np.flatnonzero(counts.visits)[:2]
+    counts.add_steps(some, np.array([0.5, 0.25]), np.array([0, 1]))
+    rewards[0][:] = -7.0  # must not be touched but for those that changed
+    assert fill(kernel, kind, counts, np.array([some[1], some[1]]), seen, *arrays) == 1
+    assert rewards[0][some[0]] == -7.0 != rewards[0][some[1]]
+    assert fill(kernel, kind, counts, some, seen, *arrays) == 1
     fresh = confident(counts, 0.1)
-    others = np.setdiff1d(np.arange(K), some)
-    kept = known.r_lower[others].copy()
-    known.r_lower[others] = -7.0  # must not be touched
-    assert fill(kernel, kind, counts, known, seen, known.rows) == 2
-    assert np.all(known.r_lower[others] == -7.0) and np.array_equal(seen, counts.visits)
-    known.r_lower[others] = kept
-    assert_same_set(known, fresh)
-    all_new = np.full(K, -1)
-    for array in (known.r_lower, known.r_upper, known.p_lower, known.p_upper, known.unseen):
-        array[:] = np.nan
-    assert fill(kernel, kind, counts, known, all_new) == K
-    for name in ("r_lower", "r_upper", "p_lower", "p_upper", "unseen"):
-        assert np.array_equal(getattr(known, name), getattr(fresh, name)), name
+    assert np.array_equal(rewards[0][some], fresh.r_lower[some]) and np.array_equal(rewards[1], fresh.r_upper)
+    for k in range(K):
+        assert stored(rows, k) == stored(fresh.rows, k)
+        assert rows.slack[k] == pytest.approx(fresh.rows.slack[k], abs=1e-15)
+    assert np.array_equal(rows.unseen, fresh.unseen)
 
 
-@both(_intervals.fill_rows)
-def test_fill_rows_does_nothing_when_a_row_has_outgrown_its_room(kernel):
-    counts = Counts(Space.full(3, 1))
-    for y in (0, 0, 1):
-        counts.add(0, 0, 0.5, y)
-        counts.add(1, 0, 0.5, 2)
-    known, seen = confidence.bernstein(counts, 0.1), counts.visits.copy()
-    before = [getattr(known, name).copy() for name in ("r_lower", "r_upper", "p_lower", "p_upper", "unseen")]
-    counts.add(0, 0, 1.0, 0)  # fits
-    counts.add(1, 0, 1.0, 0)  # does not
-    assert fill(kernel, _intervals.BERNSTEIN, counts, known, seen, known.rows) == -1
-    assert seen.tolist() == [3, 3, 0]
-    for name, array in zip(("r_lower", "r_upper", "p_lower", "p_upper", "unseen"), before, strict=True):
-        assert np.array_equal(getattr(known, name), array)
+def test_counts_remember_the_pairs_of_the_last_steps():
+    counts, rng = Counts(Space.full(5, 2)), np.random.default_rng(4)
+    everything = np.zeros(0, dtype=np.int64)
+    for size in (0, 1, 7, 4_000, 96, 1, 5_000, 3, 4_096, 2, 4_095):
+        pairs = rng.integers(10, size=size)
+        counts.add_steps(pairs, np.full(size, 0.5), rng.integers(5, size=size))
+        everything = np.append(everything, pairs)
+        for back in (0, 1, 2, 50, 4_096, 4_097):
+            found = counts.pairs_since(max(counts.added - back, 0))
+            if min(back, counts.added) > 4_096:
+                assert found is None
+            else:
+                assert np.array_equal(found, everything[len(everything) - min(back, counts.added) :])
+
+
+def test_a_following_set_survives_long_stretches_and_new_memory():
+    mdp = some_dynamics(3, 40, 2, 1, False)
+    counts, rng = Counts(mdp.space), np.random.default_rng(1)
+    live = confidence.LiveSet(confidence.bernstein, counts, 0.1)
+    for size in (3, 5_000, 1, 200, 9_000, 2):
+        counts.add_steps(rng.integers(mdp.space.n_pairs, size=size), rng.random(size), rng.integers(40, size=size))
+        before = live.current().compact()
+        assert_same_set(live.current(), confidence.bernstein(counts, 0.1))
+        counts.add_steps(rng.integers(mdp.space.n_pairs, size=3), rng.random(3), rng.integers(40, size=3))
+        live.current()
+        assert before.next_state.size <= live.current().next_state.size and before.r_lower is not live.current().r_lower
 
 
 def test_policies_as_the_kernels_take_them():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefooted._kernels import njit
+from surefooted._robust import Rows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -82,41 +83,36 @@ def fill_rows(
     reward_square: Floats,
     row_start: Ints,
     row_length: Ints,
+    pool_state: Ints,
     pool_count: Ints,
-    next_ptr: Ints,
+    todo: Ints,
     seen: Ints,
     r_lower: Floats,
     r_upper: Floats,
     p_lower: Floats,
     p_upper: Floats,
-    unseen: Floats,
-    next_state: Ints,
-    row_state: Ints,
-    row_low: Floats,
-    row_room: Floats,
-    row_slack: Floats,
+    rows: Rows,
 ) -> int:
-    """Intervals of the rows whose `visits` [K] differ from `seen` [K], which is brought up to date; how many they were.
+    """Make the intervals of the rows in `todo` whose `visits` [K] differ from `seen` [K] anew; how many they were.
 
-    Row k was counted in pool_count[row_start[k] : row_start[k] + row_length[k]], and has room for its intervals in
-    next_ptr[k] .. next_ptr[k + 1] - 1; if a row has outgrown that, nothing is done and -1 comes back. The last four
-    arrays are those of `_robust.Rows`, whose order within a row is the kernels' own, or empty. The formulas, their
-    events and their probabilities stand in `confidence`, under the name of each kind.
+    Row k was counted in pool_count[row_start[k] : row_start[k] + row_length[k]], and its intervals p_lower and p_upper
+    go to the same places of arrays as long; `rows` gets the same as the kernels take it, sorted as they like. `seen`
+    is brought up to date. The formulas, their events and their probabilities stand in `confidence`, under the name of
+    each kind.
     """
     K = len(visits)
     spread, linear = (1.0, 1.0) if kind == SIMPLIFIED else (2.0, 3.0)
     changed = 0
-    for k in range(K):
-        if visits[k] != seen[k] and row_length[k] != next_ptr[k + 1] - next_ptr[k]:
-            return -1
-    for k in range(K):
+    for k in todo:
         if visits[k] == seen[k]:
             continue
         seen[k] = visits[k]
         changed += 1
         n = float(visits[k])
+        first, last = row_start[k], row_start[k] + row_length[k]
+        rows.first[k], rows.last[k] = first, last
         if n == 0.0:
-            r_lower[k], r_upper[k], unseen[k] = 0.0, r_max, 1.0
+            r_lower[k], r_upper[k], rows.unseen[k], rows.slack[k] = 0.0, r_max, 1.0, 1.0
             continue
         mean = reward_sum[k] / n
         deviation = math.sqrt(max(reward_square[k] / n - mean * mean, 0.0))
@@ -136,21 +132,18 @@ def fill_rows(
             low, high = max(low, r_max * a), min(high, r_max * b)
         r_lower[k], r_upper[k] = min(low, r_max), max(high, 0.0)
         if kind == LIKELIHOOD:
-            unseen[k] = likelihood_interval(0.0, n, x)[1]
+            rows.unseen[k] = likelihood_interval(0.0, n, x)[1]
         else:
-            unseen[k] = min(linear * x / n, 1.0)
-        shift = row_start[k] - next_ptr[k]
-        for j in range(next_ptr[k], next_ptr[k + 1]):
+            rows.unseen[k] = min(linear * x / n, 1.0)
+        kept = 0.0
+        for j in range(first, last):
             if kind == LIKELIHOOD:
-                p_lower[j], p_upper[j] = likelihood_interval(float(pool_count[j + shift]), n, x)
+                p_lower[j], p_upper[j] = likelihood_interval(float(pool_count[j]), n, x)
             else:
-                p = pool_count[j + shift] / n
+                p = pool_count[j] / n
                 width = bernstein_width(math.sqrt(p * (1 - p)), 1.0, x, n, spread, linear)
                 p_lower[j], p_upper[j] = max(p - width, 0.0), min(p + width, 1.0)
-        if len(row_slack) > 0:
-            kept = 0.0
-            for j in range(next_ptr[k], next_ptr[k + 1]):
-                row_state[j], row_low[j], row_room[j] = next_state[j], p_lower[j], p_upper[j] - p_lower[j]
-                kept += p_lower[j]
-            row_slack[k] = max(1.0 - kept, 0.0)
+            rows.next_state[j], rows.low[j], rows.room[j] = pool_state[j], p_lower[j], p_upper[j] - p_lower[j]
+            kept += p_lower[j]
+        rows.slack[k] = max(1.0 - kept, 0.0)
     return changed

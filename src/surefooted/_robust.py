@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 
 FEW = 24
 CLEARLY = 1e-12  # more than rounding, relatively
+PATIENT = 40  # sweeps of value iteration before it is helped by sweeps that keep the choices made
+FROZEN = 30  # such sweeps after each of the others
 DRIFT = (
     15  # a segment of the baseline is extrapolated after so many times fewer sweeps: it can lose no more than a span
 )
@@ -26,13 +28,14 @@ DRIFT = (
 class Rows(NamedTuple):
     """The plausible rows of all pairs.
 
-    Row k holds the distributions that give each stored successor j at least `low[j]` and at most `low[j] + room[j]`,
-    and each state not stored at most `unseen[k]`; `slack[k]` is 1 - sum of low. If `width[k]` >= 0 it is an L1 ball
-    instead: `low` is its centre, `room` is not used. The order of the successors within a row is free; kernels
-    rearrange it.
+    Row k holds the distributions that give each stored successor j, first[k] <= j < last[k], at least `low[j]` and at
+    most `low[j] + room[j]`, and each state not stored at most `unseen[k]`; `slack[k]` is 1 - sum of low. If `width[k]`
+    >= 0 it is an L1 ball instead: `low` is its centre, `room` is not used. The order of the successors within a row is
+    free; kernels rearrange it.
     """
 
-    next_ptr: Ints  # [K + 1]
+    first: Ints  # [K]
+    last: Ints  # [K]
     next_state: Ints  # [nnz]
     low: Floats  # [nnz]
     room: Floats  # [nnz]
@@ -112,23 +115,37 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
     Boxes: Puterman's knapsack argument, each state filled to its bound. L1 balls: Jaksch et al. (2010), Figure 2. Mass
     left over by rounding goes to the first state of the order, so that it never makes a bound less safe.
     """
-    first, last = rows.next_ptr[k], rows.next_ptr[k + 1]
+    first, last = rows.first[k], rows.last[k]
     if first == last and rows.unseen[k] >= 1.0 and rows.width[k] < 0.0:  # never tried: it may lead anywhere
         everything: float = rows.slack[k] * v[order[0]]
         return everything
-    for j in range(first + 1, last):  # keep the row sorted by rank; nearly sorted already
-        y = rows.next_state[j]
-        if rank[y] < rank[rows.next_state[j - 1]]:
-            low, room = rows.low[j], rows.room[j]
-            i = j
-            while i > first and rank[y] < rank[rows.next_state[i - 1]]:
-                rows.next_state[i] = rows.next_state[i - 1]
-                rows.low[i], rows.room[i] = rows.low[i - 1], rows.room[i - 1]
-                i -= 1
-            rows.next_state[i], rows.low[i], rows.room[i] = y, low, room
     value: float = 0.0
-    for j in range(first, last):
-        value += rows.low[j] * v[rows.next_state[j]]
+    sorted_so_far = True
+    before: float = v[order[0]]
+    falling = before >= v[order[len(v) - 1]]
+    for j in range(first, last):  # one look at each successor's value, if the row is still sorted by rank
+        y = rows.next_state[j]
+        here: float = v[y]
+        if (here > before) if falling else (here < before):
+            sorted_so_far = False
+        elif here == before and j > first and rank[y] < rank[rows.next_state[j - 1]]:
+            sorted_so_far = False
+        value += rows.low[j] * here
+        before = here
+    if not sorted_so_far:
+        for j in range(first + 1, last):  # nearly sorted already
+            y = rows.next_state[j]
+            if rank[y] < rank[rows.next_state[j - 1]]:
+                low, room = rows.low[j], rows.room[j]
+                i = j
+                while i > first and rank[y] < rank[rows.next_state[i - 1]]:
+                    rows.next_state[i] = rows.next_state[i - 1]
+                    rows.low[i], rows.room[i] = rows.low[i - 1], rows.room[i - 1]
+                    i -= 1
+                rows.next_state[i], rows.low[i], rows.room[i] = y, low, room
+        value = 0.0
+        for j in range(first, last):
+            value += rows.low[j] * v[rows.next_state[j]]
     rest: float = rows.slack[k]
     if rows.width[k] >= 0.0:
         best = order[0]
@@ -180,6 +197,86 @@ def move_damped(change: Floats, damping: float, v: Floats) -> None:
 
 
 @njit
+def frozen_sweeps(
+    state_ptr: Ints,
+    pairs: Ints,
+    weights: Floats,
+    rows: Rows,
+    r: Floats,
+    order: Ints,
+    damping: float,
+    sweeps: int,
+    v: Floats,
+) -> float:
+    """Value iteration with the choices made at `v` [S] kept: `v` after `sweeps` sweeps, and the span of its movement.
+
+    State s plays pairs[i] with weights[i] for i in state_ptr[s] .. state_ptr[s + 1] - 1, and each row is the plausible
+    one that `extreme` took the expectation of, by whose `order` it is still sorted: an ordinary chain, whose sweeps
+    cost a fraction. Modified policy iteration (Puterman 1994, Sec. 8.7); any v that it ends in has bounds of its own.
+    """
+    n, most = len(v), 0
+    for i in range(len(pairs)):
+        k = pairs[i]
+        most += rows.last[k] - rows.first[k] + 1
+        if rows.width[k] < 0.0 and rows.unseen[k] > 0.0:
+            most += min(n, int(rows.slack[k] / rows.unseen[k]) + 2)
+    ptr, state, p = np.zeros(n + 1, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(most)
+    earned, end = np.zeros(n), 0
+    for s in range(n):
+        for i in range(state_ptr[s], state_ptr[s + 1]):
+            k, weight = pairs[i], weights[i]
+            first, last, rest, begin = rows.first[k], rows.last[k], rows.slack[k], end
+            earned[s] += weight * r[k]
+            for j in range(first, last):
+                state[end], p[end] = rows.next_state[j], weight * rows.low[j]
+                end += 1
+            if rows.width[k] >= 0.0:
+                kept = first if first < last and rows.next_state[first] == order[0] else -1
+                centre = rest + (rows.low[kept] if kept >= 0 else 0.0)
+                moved = min(rows.width[k] / 2, 1.0 - centre)
+                state[end], p[end] = order[0], weight * (rest + moved)
+                for j in range(last - 1, first - 1, -1):
+                    if j == kept or moved <= 0.0:
+                        break
+                    taken = min(rows.low[j], moved)
+                    p[begin + j - first] -= weight * taken
+                    moved -= taken
+                end += 1
+                continue
+            j, position = first, 0
+            while rest > 0.0 and position < n and (j < last or rows.unseen[k] > 0.0):
+                y = order[position]
+                position += 1
+                if j < last and rows.next_state[j] == y:
+                    taken = min(rows.room[j], rest)
+                    p[begin + j - first] += weight * taken
+                    j += 1
+                elif rows.unseen[k] > 0.0:
+                    taken = min(rows.unseen[k], rest)
+                    state[end], p[end] = y, weight * taken
+                    end += 1
+                else:
+                    continue
+                rest -= taken
+            if rest > 0.0:
+                state[end], p[end] = order[0], weight * rest
+                end += 1
+        ptr[s + 1] = end
+    before, change = v.copy(), np.empty(n)
+    for _ in range(sweeps):
+        for s in range(n):
+            value = earned[s]
+            for j in range(ptr[s], ptr[s + 1]):
+                value += p[j] * v[state[j]]
+            change[s] = value - v[s]
+        move_damped(change, damping, v)
+    least, largest = np.inf, -np.inf
+    for s in range(n):
+        least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])
+    return largest - least
+
+
+@njit
 def optimistic_iteration(
     pair_ptr: Ints, rows: Rows, r: Floats, damping: float, epsilon: float, most: int, v: Floats, pair: Ints
 ) -> tuple[float, float, int]:
@@ -187,29 +284,71 @@ def optimistic_iteration(
 
     `v` [S] is where to start and gets v_n; `pair` [S] the greedy pairs. `lower` <= gain <= `upper` at every sweep. The
     iterated chain stays put with probability 1 - damping, which makes it aperiodic and keeps the gain.
+
+    Pairs that cannot be greedy are not looked at, which changes nothing. When v has moved by d, no backup has grown by
+    more than max d and the best has grown by min d at least: a pair that was `gap` below the best is so again only
+    after the sum of max d - min d reaches it (Puterman 1994, Sec. 6.7). And nothing beats the largest reward followed
+    by the best state.
     """
-    n = len(v)
-    work = workspace(n)
     lower, upper, sweep = -np.inf, np.inf, 0
+    n, flat = len(v), bool(np.all(v == 0.0))
+    if flat and most > 0:  # the first sweep sees rewards only, and is often the last
+        lower, upper, sweep = first_sweep(pair_ptr, r, pair)
+    if sweep == most or upper - lower <= epsilon:
+        return lower, upper, sweep
+    work, ones_ptr, ones = workspace(n), np.arange(n + 1), np.ones(n)
+    backup, due = np.empty(len(r)), np.zeros(len(r))
+    moved, largest = 0.0, np.max(r)
+    if flat:
+        for s in range(n):
+            work.change[s] = r[pair[s]]
+        move_damped(work.change, damping, v)
     while sweep < most:
         rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
         lower, upper = np.inf, -np.inf
+        cap = largest + v[work.order[0]]
         for s in range(n):
-            best = -np.inf
+            best, looked = -np.inf, pair_ptr[s + 1]
             for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                backup = r[k] + extreme(rows, k, v, work.order, work.rank, work.prefix)
-                if backup > best:
-                    best, pair[s] = backup, k
+                if due[k] > moved:
+                    continue
+                backup[k] = r[k] + extreme(rows, k, v, work.order, work.rank, work.prefix)
+                if backup[k] > best:
+                    best, pair[s] = backup[k], k
+                    if best >= cap and rows.width[k] < 0.0:
+                        looked = k + 1
+                        break
+            for k in range(pair_ptr[s], looked):
+                if due[k] <= moved:
+                    due[k] = moved + best - backup[k] - CLEARLY * (abs(best) + abs(backup[k]) + moved)
             work.change[s] = best - v[s]
             lower, upper = min(lower, work.change[s]), max(upper, work.change[s])
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        move_damped(work.change, damping, v)
+        if sweep < PATIENT:
+            move_damped(work.change, damping, v)
+            moved += damping * (upper - lower) * (1.0 + CLEARLY)
+        else:
+            kept = (ones_ptr, pair, ones, rows, r, work.order)
+            moved += frozen_sweeps(*kept, damping, FROZEN, v) * (1.0 + CLEARLY)
     return lower, upper, sweep
 
 
 @njit
+def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, int]:
+    """The sweep of value iteration that begins at v = 0: smallest and largest change, 1; `pair` [S] the greedy ones."""
+    lower, upper = np.inf, -np.inf
+    for s in range(len(pair)):
+        best = -np.inf
+        for k in range(pair_ptr[s], pair_ptr[s + 1]):
+            if r[k] > best:
+                best, pair[s] = r[k], k
+        lower, upper = min(lower, best), max(upper, best)
+    return lower, upper, 1
+
+
+@inlined
 def step_back(
     state_ptr: Ints, pairs: Ints, weights: Floats, rows: Rows, r: Floats, sign: float, work: Work, v: Floats
 ) -> tuple[float, float]:
@@ -251,7 +390,10 @@ def evaluate_policy(
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        move_damped(work.change, damping, v)
+        if sweep < PATIENT:
+            move_damped(work.change, damping, v)
+        else:
+            frozen_sweeps(state_ptr, pairs, weights, rows, r, work.order, damping, FROZEN, v)
     return lower, upper, sweep
 
 
@@ -435,9 +577,9 @@ def optimistic_stages(
                 row = k + h * stride
                 if rows.width[row] < 0.0:
                     bound = r[row] + rows.slack[row] * top
-                    for j in range(rows.next_ptr[row], rows.next_ptr[row + 1]):
+                    for j in range(rows.first[row], rows.last[row]):
                         bound += rows.low[j] * v[rows.next_state[j]]
-                    never = rows.next_ptr[row] == rows.next_ptr[row + 1] and rows.unseen[row] >= 1.0
+                    never = rows.first[row] == rows.last[row] and rows.unseen[row] >= 1.0
                     if bound * (1.0 + CLEARLY) < best or (never and bound <= best and k > found):
                         continue
                 backup = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)

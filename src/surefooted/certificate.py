@@ -15,7 +15,7 @@ from surefooted import _robust, planning
 from surefooted.baseline import Baseline
 from surefooted.plausible import Plausible
 from surefooted.policy import Policy
-from surefooted.space import Floats
+from surefooted.space import Floats, Ints
 
 TOLERANCE = 1e-3  # what a long segment may lose by being extrapolated (times r_max)
 SWEEPS = 100  # backward steps of one segment before the rest of it is extrapolated
@@ -29,10 +29,12 @@ class Past:
     segments: Sequence[tuple[int, int]]
     policies: Sequence[Policy]
 
-    @cached_property
-    def t(self) -> int:
-        """All steps."""
-        return sum(steps for _, steps in self.segments)
+    t: int = -1  # all steps, which may be given to spare their being added up
+
+    def __post_init__(self) -> None:
+        """Add up the steps."""
+        if self.t < 0:
+            object.__setattr__(self, "t", sum(steps for _, steps in self.segments))
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,46 @@ class Reference:
         return cls(low.lower, high.upper, low.bias, high.bias)
 
 
+class Shelf:
+    """The policies of a run that were played, as kernels take them, each put there once; the baseline comes first."""
+
+    def __init__(self, policies: Sequence[Policy], baseline: Policy) -> None:
+        self.policies, self._baseline = policies, baseline
+        self._place = np.full(64, -1)
+        self._used = (0, 0)  # policies and pairs on it
+        self._ptr = np.zeros((4, baseline.space.n_states + 1), dtype=np.int64)
+        self._pairs, self._weights = np.zeros(64, dtype=np.int64), np.zeros(64)
+        self._put(0, baseline)
+
+    def places(self, ids: Ints) -> Ints:
+        """Where each of these policies stands, [n]; those that are new are put there."""
+        if ids.size and ids.max() >= self._place.size:
+            self._place = np.concatenate([self._place, np.full(ids.max() + 1, -1)])
+        found = np.asarray(self._place[ids])
+        if found.size == 0 or found.min() >= 0:
+            return found
+        for q in np.unique(ids[found < 0]).tolist():
+            self._put(q, self.policies[q])
+        return np.asarray(self._place[ids])
+
+    def lists(self) -> tuple[Ints, Ints, Floats]:
+        """What `_robust.Book` begins with."""
+        return self._ptr[: self._used[0]], self._pairs, self._weights
+
+    def _put(self, q: int, policy: Policy) -> None:
+        """Put policy number q at the end."""
+        ptr, pairs, weights = planning.played(policy)
+        row, first = self._used
+        if row == len(self._ptr):
+            self._ptr = np.concatenate([self._ptr, np.zeros_like(self._ptr)])
+        while first + pairs.size > self._pairs.size:
+            self._pairs = np.concatenate([self._pairs, np.zeros_like(self._pairs)])
+            self._weights = np.concatenate([self._weights, np.zeros_like(self._weights)])
+        self._ptr[row] = ptr + first
+        self._pairs[first : first + pairs.size], self._weights[first : first + pairs.size] = pairs, weights
+        self._place[q], self._used = row, (row + 1, first + pairs.size)
+
+
 @dataclass(frozen=True)
 class Proof:
     """A margin proved at step t that any continuation may build on.
@@ -104,7 +146,7 @@ class Proof:
     required: float  # (1 - α) gain_high
     terms: Mapping[str, float]
 
-    @property
+    @cached_property
     def terminal(self) -> Floats:
         """φ - max φ of the baseline's pessimistic bias."""
         return np.asarray(self.reference.bias_low - self.reference.bias_low.max())
@@ -127,6 +169,7 @@ class Ledger:
         self.baseline, self.alpha, self.induction, self.strict = baseline, alpha, induction, strict
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
+        self._shelf: Shelf | None = None
 
     def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """How long a policy may be played, by the proof there is."""
@@ -188,17 +231,12 @@ class Ledger:
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> _robust.Book:
         """Segments with the policies they need, the baseline first."""
-        ids = sorted({policy for policy, _ in segments} | {0})
-        place = {policy: i for i, policy in enumerate(ids)}
-        lists = [planning.played(self.baseline.policy if i == 0 else past.policies[i]) for i in ids]
-        first = np.cumsum([0] + [pairs.size for _, pairs, _ in lists])
-        return _robust.Book(
-            np.stack([ptr + begin for (ptr, _, _), begin in zip(lists, first[:-1], strict=True)]),
-            np.concatenate([pairs for _, pairs, _ in lists]),
-            np.concatenate([weights for _, _, weights in lists]),
-            np.array([place[policy] for policy, _ in segments], dtype=np.int64),
-            np.array([steps for _, steps in segments], dtype=np.int64),
-        )
+        shelf = self._shelf
+        if shelf is None or shelf.policies is not past.policies:
+            shelf = self._shelf = Shelf(past.policies, self.baseline.policy)
+        columns = np.array(segments, dtype=np.int64).reshape(-1, 2)
+        place = shelf.places(columns[:, 0])
+        return _robust.Book(*shelf.lists(), place, columns[:, 1].copy())
 
     def _lost(self, book: _robust.Book, plausible: Plausible, r: Floats, low: Floats, limits: Any) -> float:
         """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""

@@ -7,15 +7,15 @@ may earn anything and lead anywhere. Reward widths are for rewards in [0, r_max]
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from surefooted import _intervals
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
+from surefooted.following import Following
 from surefooted.plausible import Plausible
-from surefooted.space import Floats, Ints
+from surefooted.space import Floats
 
 Confidence = Callable[[Counts, float], Plausible]
 
@@ -89,32 +89,7 @@ KINDS: dict[Confidence, int] = {
 def _own_rows(kind: int, counts: Counts, delta: float) -> Plausible:
     """Boxes whose rows depend on their own counts alone."""
     _sizes(counts, delta)
-    next_ptr, next_state, count = counts.rows()
-    r_lower, r_upper, unseen = (np.empty(counts.n_rows) for _ in range(3))
-    p_lower, p_upper = np.empty(count.size), np.empty(count.size)
-    rows = (next_ptr, next_state, p_lower, p_upper)
-    plausible = Plausible(counts.space, r_lower, r_upper, *rows, unseen, stages=counts.stages)
-    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
-    counted = (next_ptr[:-1], np.diff(next_ptr), count)
-    everything = np.full(counts.n_rows, -1)
-    _intervals.fill_rows(*_arguments(kind, counts, delta, plausible, counted, everything, nothing))
-    return plausible
-
-
-def _arguments(
-    kind: int,
-    counts: Counts,
-    delta: float,
-    plausible: Plausible,
-    counted: tuple[Ints, Ints, Ints],
-    seen: Ints,
-    rows: tuple[Ints, Floats, Floats, Floats],
-) -> tuple[Any, ...]:
-    """What `_intervals.fill_rows` takes to make those rows of a set anew whose visits are not those `seen`."""
-    space, own = counts.space, (plausible.r_lower, plausible.r_upper, plausible.p_lower, plausible.p_upper)
-    sizes = (space.n_states, space.n_actions * counts.stages, space.r_max)
-    sums = (counts.visits, counts.reward_sum, counts.reward_square, *counted)
-    return kind, delta, *sizes, *sums, plausible.next_ptr, seen, *own, plausible.unseen, plausible.next_state, *rows
+    return Following(kind, counts, delta).compact()
 
 
 class LiveSet:
@@ -126,36 +101,20 @@ class LiveSet:
 
     def __init__(self, confidence: Confidence, counts: Counts, delta: float) -> None:
         self.confidence, self.counts, self.delta = confidence, counts, delta
-        self._kind, self._added = KINDS.get(confidence), counts.added
-        self._pool: Ints | None = None
-        self._arguments: tuple[Any, ...] = ()
-        self._restart()
+        _sizes(counts, delta)
+        kind = KINDS.get(confidence)
+        self._following = None if kind is None else Following(kind, counts, delta)
+        self._set = self._following or confidence(counts, delta)
+        self._asked = (counts.added, counts.visits)
 
     def current(self) -> Plausible:
         """The set now."""
-        if self.counts.added != self._added or self.counts.visits is not self._visits:
-            restored, self._added = self.counts.visits is not self._visits, self.counts.added
-            if restored or self._kind is None or not self._follow():
-                self._restart()
+        if self._following is not None:
+            self._following.follow()
+        elif self._asked[0] != self.counts.added or self._asked[1] is not self.counts.visits:
+            self._set = self.confidence(self.counts, self.delta)
+            self._asked = (self.counts.added, self.counts.visits)
         return self._set
-
-    def _restart(self) -> None:
-        """Ask for the whole set."""
-        self._set = self.confidence(self.counts, self.delta)
-        self._added, self._visits = self.counts.added, self.counts.visits
-        self._seen = self._visits.copy()
-        rows = self._set.rows
-        self._copies = (rows.next_state, rows.low, rows.room, rows.slack)
-        self._pool = None
-
-    def _follow(self) -> bool:
-        """Make anew what has changed; False if some row has a successor that is new."""
-        assert self._kind is not None
-        pool = self.counts.pool
-        if pool[2] is not self._pool:  # the counts have moved to a larger one
-            self._pool = pool[2]
-            self._arguments = _arguments(self._kind, self.counts, self.delta, self._set, pool, self._seen, self._copies)
-        return _intervals.fill_rows(*self._arguments) >= 0
 
 
 def _ball(counts: Counts, width_r: Floats, width_p: Floats) -> Plausible:

@@ -11,6 +11,7 @@ from surefooted._arrays import is_whole
 from surefooted.errors import InvalidTable
 from surefooted.space import Floats, Ints, Space
 
+RECENT = 4_096  # steps whose pairs are remembered for those who follow the counts
 REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
 
 
@@ -33,6 +34,7 @@ class Counts:
         self._pool_state, self._pool_count = (np.zeros(256, dtype=np.int64) for _ in range(2))
         self._used = np.zeros(1, dtype=np.int64)
         self.added = 0  # steps added since it was made
+        self._recent = np.zeros(RECENT, dtype=np.int64)  # the pairs of the last of them, in a ring
 
     @property
     def n_rows(self) -> int:
@@ -71,7 +73,7 @@ class Counts:
     def add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Steps that are known to be possible, such as those of a simulator on the same space."""
         done = 0
-        self.added += len(pairs)
+        self._remember(pairs)
         while done < len(pairs):
             done = _play.count_steps(
                 pairs,
@@ -125,10 +127,29 @@ class Counts:
         for name, total in zip(names, sums, strict=True):
             getattr(self, name)[:] = total
 
+    def _remember(self, pairs: Ints) -> None:
+        """Keep the last pairs."""
+        self.added += len(pairs)
+        pairs = pairs[-RECENT:]
+        begin, end = (self.added - len(pairs)) % RECENT, self.added % RECENT
+        if begin < end or not len(pairs):
+            self._recent[begin:end] = pairs
+        else:
+            self._recent[begin:], self._recent[:end] = pairs[: RECENT - begin], pairs[RECENT - begin :]
+
+    def pairs_since(self, added: int) -> Ints | None:
+        """The rows' indices of the steps added after the first `added`, or None if they are too many to remember."""
+        if self.added - added > RECENT:
+            return None
+        begin, end = added % RECENT, self.added % RECENT
+        if begin < end or added == self.added:
+            return self._recent[begin:end]
+        return np.concatenate([self._recent[begin:], self._recent[:end]])
+
     @property
-    def pool(self) -> tuple[Ints, Ints, Ints]:
-        """The same as it is stored: where each row starts, its length, and the counts of the pool they are in."""
-        return self._row_start, self._row_length, self._pool_count
+    def pool(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """The same as it is stored: each row's start and length in a pool, and the pool's next states and counts."""
+        return self._row_start, self._row_length, self._pool_state, self._pool_count
 
     def rows(self) -> tuple[Ints, Ints, Ints]:
         """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""

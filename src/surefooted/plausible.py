@@ -46,9 +46,8 @@ class Plausible:
             slack[np.diff(self.next_ptr) > 0] = 0.0
         width = np.full(self.n_rows, -1.0) if self.width is None else self.width
         room = self.p_upper - self.p_lower
-        return Rows(
-            self.next_ptr, self.next_state.copy(), self.p_lower.copy(), room, np.maximum(slack, 0.0), self.unseen, width
-        )
+        own = (self.next_state.copy(), self.p_lower.copy(), room)
+        return Rows(self.next_ptr[:-1], self.next_ptr[1:], *own, np.maximum(slack, 0.0), self.unseen, width)
 
     @classmethod
     def exactly(cls, mdp: Dynamics) -> "Plausible":

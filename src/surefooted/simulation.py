@@ -1,6 +1,6 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -28,7 +28,7 @@ class Run:
 
     start: int
     segments: list[Segment]
-    policies: list[Policy]
+    policies: Sequence[Policy]
     decisions: list[Decision]
     pairs: Ints  # [T]
     rewards: Floats  # [T]
@@ -232,5 +232,5 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
         ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)
         done, s = part.stop, int(next_states[part.stop - 1])
         agent.absorb(pairs[part], rewards[part], next_states[part], u, ended)
-    record = (list(agent.segments), list(agent.policies), list(agent.decisions))
+    record = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
     return Run(problem.start, *record, pairs, rewards, next_states)

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 Role = Literal["baseline", "optimistic"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What an agent plays, and why.
 

@@ -8,7 +8,7 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import UNLIMITED, Episode, Player
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.baseline import Baseline
-from surefooted.certificate import Ledger, Offer, Past
+from surefooted.certificate import SWEEPS, Ledger, Offer, Past
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.paper_certificate import PaperCertificate
@@ -19,6 +19,7 @@ from surefooted.space import Ints, Space
 CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
 EXPLORED_MORE = 0.02  # a review is due when the steps explored have grown by this share since the last one
 PLAYED_MORE = 0.1  # or all steps by this share
+WORK = 100_000  # transitions that reviews may look at for each step played: they cost no more than in proportion to T
 
 CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
 
@@ -98,6 +99,7 @@ class CUCRL2(Player):
             self.certificate = Ledger(baseline, alpha, certificate == "induction", strict)
         self.policy_id(baseline.policy)  # policy 0
         self.reviewed = (0, 0)  # steps played and explored at the last review
+        self.review_work = 0.0  # transitions looked at by all reviews, at most
         self.last_length = 0  # T_{k-1}
 
     def next_episode(self) -> Episode:
@@ -109,14 +111,14 @@ class CUCRL2(Player):
             if isinstance(self.certificate, PaperCertificate):
                 self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
         plan = self.learner.propose(plausible, self.t)  # step 3
-        past = Past(self.start, [(segment.policy, segment.length) for segment in self.segments], self.policies)
+        past = Past(self.start, self.played, self.policies, self.t)
         most = max(self.t, self.minimum) if self.affordable else self.last_length + 1
         least = self.minimum if self.affordable else most
         question = (plausible, plan.policy, past, most, not self.affordable)
         offer = self.certificate.offer(*question)  # step 4
         if offer.steps < least and self._review_is_due():
             offer = self.certificate.review(*question)
-        doubling = np.maximum(self.counts.visits, 1)  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+
+        doubling = self.doubling()  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+
         if offer.steps >= least:  # step 5
             return self._explore(plan, doubling, offer)
         if not self.affordable:
@@ -126,13 +128,17 @@ class CUCRL2(Player):
 
     def _review_is_due(self) -> bool:
         """Whether enough has happened since the last review to prove the past anew; then it is taken as done."""
-        explored = sum(segment.length for segment in self.segments if segment.role == "optimistic")
+        explored = self.explored
         played_then, explored_then = self.reviewed
         due = self.patience == 0 or self.t >= (1 + PLAYED_MORE) * played_then
-        if due or explored >= (1 + EXPLORED_MORE) * explored_then + 1:
-            self.reviewed = (self.t, explored)
-            return True
-        return False
+        if not (due or explored >= (1 + EXPLORED_MORE) * explored_then + 1):
+            return False
+        row = 1 + self.counts.n_transitions / self.space.n_pairs
+        work = self.review_work + sum(min(s.length, SWEEPS) for s in self.segments) * self.space.n_states * row
+        if work > WORK * self.t:
+            return False
+        self.reviewed, self.review_work = (self.t, explored), work
+        return True
 
     def _explore(self, plan: Plan, allowed: Ints, offer: Offer) -> Episode:
         steps = f"{offer.steps} step" + "s" * (offer.steps > 1)
@@ -159,6 +165,7 @@ class CUCRL2(Player):
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
         own = {"certificate": self.certificate.state_dict(), "reviewed": self.reviewed, "last_length": self.last_length}
+        own["review_work"] = self.review_work
         return self._player_state() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
@@ -166,4 +173,5 @@ class CUCRL2(Player):
         self._restore_player(state)
         self.certificate.load_state_dict(state["certificate"])
         self.reviewed, self.last_length = state["reviewed"], state["last_length"]
+        self.review_work = state["review_work"]
         return self

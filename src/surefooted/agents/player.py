@@ -15,12 +15,13 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable, SurefootedError
 from surefooted.policy import Policy
+from surefooted.policy_log import PolicyLog
 from surefooted.space import Floats, Ints, Space
 
 UNLIMITED = np.int64(1) << 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of steps with one policy, an index into the run's policies; `first` is the step it began, from 0."""
 
@@ -52,9 +53,12 @@ class Player(ABC):
         self.state: int | None = None  # where the last step led
         self.episode: Episode | None = None
         self.segments: list[Segment] = []
-        self.policies: list[Policy] = []
+        self.played: list[tuple[int, int]] = []  # the policy and the length of each
+        self.explored = 0  # steps that were not conservative
+        self.policies = PolicyLog()
         self.decisions: list[Decision] = []
-        self._policy_ids: dict[Policy, int] = {}
+        self._allowed = np.ones(space.n_pairs, dtype=np.int64)
+        self._allowed_at: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))  # steps counted then, and their visits
 
     @abstractmethod
     def next_episode(self) -> Episode:
@@ -103,10 +107,21 @@ class Player(ABC):
 
     def policy_id(self, policy: Policy) -> int:
         """The index of a policy among the distinct ones of this run, where it is added if it is new."""
-        if policy not in self._policy_ids:
-            self._policy_ids[policy] = len(self.policies)
-            self.policies.append(policy)
-        return self._policy_ids[policy]
+        return self.policies.id_of(policy)
+
+    def doubling(self) -> Ints:
+        """N_k^+ = max(1, N_k) [K], how often each pair may be visited until it has been so as often as ever before.
+
+        One array, in which only the pairs visited since the last time are written anew.
+        """
+        counts, (added, visits) = self.counts, self._allowed_at
+        changed = counts.pairs_since(added) if counts.visits is visits else None
+        if changed is None:
+            np.maximum(counts.visits, 1, out=self._allowed)
+        else:
+            self._allowed[changed] = np.maximum(counts.visits[changed], 1)
+        self._allowed_at = (counts.added, counts.visits)
+        return self._allowed
 
     def _current(self) -> Episode:
         if self.episode is None:
@@ -119,9 +134,12 @@ class Player(ABC):
         role, policy = episode.decision.role, episode.decision.policy
         last = self.segments[-1] if self.segments else None
         if last is not None and (last.policy, last.role) == (policy, role):
-            self.segments[-1] = replace(last, length=last.length + steps)
+            self.segments[-1] = Segment(policy, role, last.first, last.length + steps)
+            self.played[-1] = (policy, last.length + steps)
         else:
             self.segments.append(Segment(policy, role, self.t, steps))
+            self.played.append((policy, steps))
+        self.explored += steps if role == "optimistic" else 0
         self.t += steps
         episode.left -= steps
         if ended or episode.left <= 0:
@@ -142,7 +160,7 @@ class Player(ABC):
             "start": self.start,
             "state": self.state,
             "segments": list(self.segments),
-            "policies": list(self.policies),
+            "policies": self.policies.copy(),
             "decisions": list(self.decisions),
             "allowed": episode.allowed.copy(),
             "left": episode.left,
@@ -155,7 +173,8 @@ class Player(ABC):
         self.coin.bit_generator.state = state["coin"]
         self.u, self.t, self.start, self.state = state["u"], state["t"], state["start"], state["state"]
         self.segments, self.decisions = list(state["segments"]), list(state["decisions"])
-        self.policies = list(state["policies"])
-        self._policy_ids = {policy: i for i, policy in enumerate(self.policies)}
+        self.played = [(segment.policy, segment.length) for segment in self.segments]
+        self.explored = sum(segment.length for segment in self.segments if segment.role == "optimistic")
+        self.policies = state["policies"].copy()
         decision = self.decisions[-1]
         self.episode = Episode(self.policies[decision.policy], decision, state["allowed"].copy(), state["left"])

@@ -64,7 +64,7 @@ class UCRL2(Player):
             assert self.episode.decision.length is not None
             self.last_length = self.t - self.decisions[-1].t
         plan = self.propose(self.plausible(), self.t)
-        allowed = np.maximum(self.counts.visits, 1)  # step 1: ν_k = 0, played while ν_k < N_k^+
+        allowed = self.doubling()  # step 1: ν_k = 0, played while ν_k < N_k^+
         left = self.last_length + 1 if self.dynamic else int(UNLIMITED)  # step 7
         reason = f"Explores: the best plausible gain is {plan.upper:.4g}."
         decision = Decision("optimistic", reason, t=self.t, policy=self.policy_id(plan.policy), length=left)

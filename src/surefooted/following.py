@@ -1,0 +1,174 @@
+"""A set of boxes that follows its counts: after more steps, only the rows they visited are made anew."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from surefooted import _intervals
+from surefooted._robust import Rows
+from surefooted.counts import Counts
+from surefooted.plausible import Plausible
+from surefooted.space import Floats, Ints, Space
+
+
+class Following(Plausible):
+    """The boxes of `_intervals.fill_rows`, whose rows depend on their own counts alone.
+
+    The rows lie where the counts keep theirs, with room to grow, so that a new successor costs no more than an old
+    one. `next_ptr`, `next_state`, `p_lower` and `p_upper` are the same without the gaps, made when they are asked for.
+    """
+
+    def __init__(self, kind: int, counts: Counts, delta: float) -> None:
+        object.__setattr__(self, "_pool", _Pool(kind, counts, delta))
+
+    _pool: "_Pool"
+
+    def follow(self) -> None:
+        """Bring it up to date with its counts."""
+        self._pool.follow()
+
+    def compact(self) -> Plausible:
+        """The set as it is now, which stays as it is."""
+        return self._pool.compact()
+
+    @property
+    def rows(self) -> Rows:
+        """As the kernels take it; they may rearrange it."""
+        return self._pool.rows
+
+    @property
+    def space(self) -> Space:
+        """Its pairs."""
+        return self._pool.counts.space
+
+    @property
+    def r_lower(self) -> Floats:
+        """[K]."""
+        return self._pool.r_lower
+
+    @property
+    def r_upper(self) -> Floats:
+        """[K]."""
+        return self._pool.r_upper
+
+    @property
+    def unseen(self) -> Floats:
+        """[K]."""
+        return self._pool.rows.unseen
+
+    @property
+    def width(self) -> None:
+        """None: boxes."""
+
+    @property
+    def stages(self) -> int:
+        """H, or 1 when all stages share their rows."""
+        return self._pool.counts.stages
+
+    @property
+    def next_ptr(self) -> Ints:
+        """[K + 1]."""
+        return self._pool.now.next_ptr
+
+    @property
+    def next_state(self) -> Ints:
+        """[nnz]."""
+        return self._pool.now.next_state
+
+    @property
+    def p_lower(self) -> Floats:
+        """[nnz]."""
+        return self._pool.now.p_lower
+
+    @property
+    def p_upper(self) -> Floats:
+        """[nnz]."""
+        return self._pool.now.p_upper
+
+
+class _Pool:
+    """Arrays laid out as the counts lay out theirs, and how far they have followed."""
+
+    def __init__(self, kind: int, counts: Counts, delta: float) -> None:
+        self.kind, self.counts, self.delta = kind, counts, delta
+        self.r_lower, self.r_upper, self.seen = np.empty(0), np.empty(0), np.empty(0, dtype=np.int64)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Make everything anew."""
+        n, size = self.counts.n_rows, self.counts.pool[2].size
+        self.r_lower, self.r_upper, self.seen = np.empty(n), np.empty(n), np.full(n, -1)
+        self.lower, self.upper = np.zeros(size), np.zeros(size)
+        places = (np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(size, dtype=np.int64))
+        self.rows = Rows(*places, np.zeros(size), np.zeros(size), np.ones(n), np.ones(n), np.full(n, -1.0))
+        self.added, self.visits = self.counts.added, self.counts.visits
+        self._fill(np.arange(n))
+
+    def follow(self) -> None:
+        """Make anew what was visited."""
+        counts = self.counts
+        if counts.visits is not self.visits:  # other counts were loaded into it
+            self._restart()
+        elif counts.added != self.added:
+            size = counts.pool[2].size
+            if size > self.lower.size:
+                rows = self.rows
+                self.rows = rows._replace(
+                    next_state=_longer(rows.next_state, size),
+                    low=_longer(rows.low, size),
+                    room=_longer(rows.room, size),
+                )
+                self.lower, self.upper = _longer(self.lower, size), _longer(self.upper, size)
+            todo = counts.pairs_since(self.added)
+            self.added = counts.added
+            self._fill(np.arange(counts.n_rows) if todo is None else todo)
+
+    def _fill(self, todo: Ints) -> None:
+        """Make those of the rows `todo` that have changed."""
+        counts, space = self.counts, self.counts.space
+        _intervals.fill_rows(
+            self.kind,
+            self.delta,
+            space.n_states,
+            space.n_actions * counts.stages,
+            space.r_max,
+            counts.visits,
+            counts.reward_sum,
+            counts.reward_square,
+            *counts.pool,
+            todo,
+            self.seen,
+            self.r_lower,
+            self.r_upper,
+            self.lower,
+            self.upper,
+            self.rows,
+        )
+        self.__dict__.pop("now", None)
+
+    @cached_property
+    def now(self) -> Plausible:
+        """The set without gaps, until it changes."""
+        return self.compact()
+
+    def compact(self) -> Plausible:
+        """The set without gaps."""
+        next_ptr, next_state, _ = self.counts.rows()
+        place = np.repeat(self.rows.first - next_ptr[:-1], np.diff(next_ptr)) + np.arange(next_state.size)
+        return Plausible(
+            self.counts.space,
+            self.r_lower.copy(),
+            self.r_upper.copy(),
+            next_ptr,
+            next_state,
+            self.lower[place],
+            self.upper[place],
+            self.rows.unseen.copy(),
+            stages=self.counts.stages,
+        )
+
+
+def _longer(array: Any, size: int) -> Any:
+    """The array with zeros after it."""
+    return np.concatenate([array, np.zeros(size - array.size, dtype=array.dtype)])
