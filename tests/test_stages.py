@@ -282,7 +282,8 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
         for _, sign in SIDES:
             r = known.r_upper if sign > 0 else known.r_lower
             first, work = np.full((5, n_states), np.nan), _robust.workspace(n_states)
-            kernel(mdp.space.pair_ptr, known.rows, r, stride(known), sign, pairs, work, first)
+            values = np.zeros((horizon + 1, mdp.n_states))
+            kernel(mdp.space.pair_ptr, known.rows, r, stride(known), sign, pairs, NO_WEIGHTS, work, values, first)
             for i, pair in enumerate(pairs):
                 policy = Policy(mdp.space, pair=pair)
                 alone = run_policy(_robust.policy_stages, known, policy, horizon, sign)[0]

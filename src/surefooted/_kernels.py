@@ -5,11 +5,14 @@ a successor may be listed twice. A table has the same three arrays over pairs. O
 written in place. A kernel reports failure as data; its caller turns that into an answer or an exception.
 """
 
+import sys
 from collections.abc import Callable
+from multiprocessing import parent_process
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -18,14 +21,40 @@ Floats = NDArray[np.float64]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class _Progress(event.Listener):  # type: ignore[misc]
+    """A line on the terminal while a kernel is compiled, which happens once on a machine; gone when it is done."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._shown = parent_process() is None  # not by each of the processes that a study starts
+
+    def on_start(self, happening: event.Event) -> None:
+        """Say what is being compiled."""
+        name = happening.data["dispatcher"].py_func.__name__ if happening.data else "a kernel"
+        if self._depth == 0 and self._shown and sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[KCompiling, once on this machine: {name} ...")
+            sys.stderr.flush()
+        self._depth += 1
+
+    def on_end(self, happening: event.Event) -> None:
+        """Clear the line."""
+        self._depth -= 1
+        if self._depth == 0 and self._shown and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+event.register("numba:compile", _Progress())
+
+
 def njit(function: F) -> F:
     """Compile, and keep the compiled code on disk for the next process."""
     return cast(F, numba.njit(cache=True)(function))
 
 
 def inlined(function: F) -> F:
-    """Compile into every caller, which spares it passing many arrays along: for the innermost loops."""
-    return cast(F, numba.njit(cache=True, inline="always")(function))
+    """Compile, and let the compiler put it into every caller, which spares it passing many arrays along."""
+    return cast(F, numba.njit(cache=True, forceinline=True)(function))
 
 
 @njit

@@ -57,8 +57,10 @@ class Work(NamedTuple):
 @njit
 def workspace(n: int) -> Work:
     """Scratch space for n states."""
-    whole = np.empty((2, n), dtype=np.int64)
-    return Work(np.arange(n), whole[0], whole[1], np.empty(n + 1), np.empty(n))
+    order = np.empty(n, dtype=np.int64)
+    for s in range(n):
+        order[s] = s
+    return Work(order, np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n + 1), np.empty(n))
 
 
 @njit
@@ -108,65 +110,77 @@ def rank_states(v: Floats, sign: float, order: Ints, scratch: Ints, rank: Ints, 
         prefix[i + 1] = prefix[i] + v[order[i]]
 
 
+@njit
+def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats) -> None:
+    """Sort the entries first .. last - 1 of a row by rank; nearly sorted already."""
+    for j in range(first + 1, last):
+        y, kept, more = next_state[j], low[j], room[j]
+        i, here = j, rank[y]
+        while i > first and here < rank[next_state[i - 1]]:
+            next_state[i], low[i], room[i] = next_state[i - 1], low[i - 1], room[i - 1]
+            i -= 1
+        if i < j:
+            next_state[i], low[i], room[i] = y, kept, more
+
+
+@njit
+def ball_value(
+    value: float, first: int, last: int, rest: float, width: float, v: Floats, best: int, next_state: Ints, low: Floats
+) -> float:
+    """What the best row of an L1 ball earns, `value` being what its centre does (Jaksch et al. 2010, Figure 2).
+
+    The entries first .. last - 1 are sorted; `rest` is the mass that they do not have, that of a pair never tried.
+    """
+    value += rest * v[best]
+    kept = first if first < last and next_state[first] == best else -1
+    centre = rest + (low[kept] if kept >= 0 else 0.0)
+    rest = min(width / 2, 1.0 - centre)
+    value += rest * v[best]
+    for j in range(last - 1, first - 1, -1):
+        if j == kept or rest <= 0.0:
+            break
+        moved = min(low[j], rest)
+        value -= moved * v[next_state[j]]
+        rest -= moved
+    return value
+
+
 @inlined
 def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floats) -> float:
     """The expectation of v under the plausible row k that puts its mass as early in `order` as it may.
 
-    Boxes: Puterman's knapsack argument, each state filled to its bound. L1 balls: Jaksch et al. (2010), Figure 2. Mass
-    left over by rounding goes to the first state of the order, so that it never makes a bound less safe.
+    Boxes: Puterman's knapsack argument, each state filled to its bound. L1 balls: `ball_value`. Mass left over by
+    rounding goes to the first state of the order, so that it never makes a bound less safe.
     """
-    first, last = rows.first[k], rows.last[k]
-    if first == last and rows.unseen[k] >= 1.0 and rows.width[k] < 0.0:  # never tried: it may lead anywhere
-        everything: float = rows.slack[k] * v[order[0]]
+    first, last, rest, cap, top = rows.first[k], rows.last[k], rows.slack[k], rows.unseen[k], v[order[0]]
+    is_box = rows.width[k] < 0.0
+    if first == last and cap >= 1.0 and is_box:  # never tried: it may lead anywhere
+        everything: float = rest * top
         return everything
+    next_state, low, room = rows.next_state, rows.low, rows.room
     value: float = 0.0
-    sorted_so_far = True
-    before: float = v[order[0]]
-    falling = before >= v[order[len(v) - 1]]
+    before, is_sorted, falling = top, True, top >= v[order[len(v) - 1]]
     for j in range(first, last):  # one look at each successor's value, if the row is still sorted by rank
-        y = rows.next_state[j]
-        here: float = v[y]
-        if (here > before) if falling else (here < before):
-            sorted_so_far = False
-        elif here == before and j > first and rank[y] < rank[rows.next_state[j - 1]]:
-            sorted_so_far = False
-        value += rows.low[j] * here
+        here = v[next_state[j]]
+        if here == before:
+            is_sorted &= j == first or rank[next_state[j]] > rank[next_state[j - 1]]
+        else:
+            is_sorted &= (here < before) == falling
+        value += low[j] * here
         before = here
-    if not sorted_so_far:
-        for j in range(first + 1, last):  # nearly sorted already
-            y = rows.next_state[j]
-            if rank[y] < rank[rows.next_state[j - 1]]:
-                low, room = rows.low[j], rows.room[j]
-                i = j
-                while i > first and rank[y] < rank[rows.next_state[i - 1]]:
-                    rows.next_state[i] = rows.next_state[i - 1]
-                    rows.low[i], rows.room[i] = rows.low[i - 1], rows.room[i - 1]
-                    i -= 1
-                rows.next_state[i], rows.low[i], rows.room[i] = y, low, room
+    if not is_sorted:
+        sort_row(first, last, rank, next_state, low, room)
         value = 0.0
         for j in range(first, last):
-            value += rows.low[j] * v[rows.next_state[j]]
-    rest: float = rows.slack[k]
-    if rows.width[k] >= 0.0:
-        best = order[0]
-        value += rest * v[best]  # a pair never tried: all its mass
-        kept = first if first < last and rows.next_state[first] == best else -1
-        centre = rest + (rows.low[kept] if kept >= 0 else 0.0)
-        rest = min(rows.width[k] / 2, 1.0 - centre)
-        value += rest * v[best]
-        for j in range(last - 1, first - 1, -1):
-            if j == kept or rest <= 0.0:
-                break
-            moved = min(rows.low[j], rest)
-            value -= moved * v[rows.next_state[j]]
-            rest -= moved
-        return value
-    cap, position = rows.unseen[k], 0
+            value += low[j] * v[next_state[j]]
+    if not is_box:
+        return ball_value(value, first, last, rest, rows.width[k], v, order[0], next_state, low)
+    position = 0
     for j in range(first, last + 1):
         if rest <= 0.0:
             return value
-        reached = rank[rows.next_state[j]] if j < last else len(v)
         if cap > 0.0:
+            reached = rank[next_state[j]] if j < last else len(v)
             run = reached - position
             if run * cap >= rest:  # the rest of the mass ends among successors never seen
                 whole = min(int(rest / cap), run)
@@ -180,11 +194,11 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
             rest -= run * cap
             position = reached + 1
         if j < last:
-            moved = min(rows.room[j], rest)
-            value += moved * v[rows.next_state[j]]
+            moved = min(room[j], rest)
+            value += moved * v[next_state[j]]
             rest -= moved
     if rest > 0.0:
-        value += rest * v[order[0]]
+        value += rest * top
     return value
 
 
@@ -291,14 +305,18 @@ def optimistic_iteration(
     by the best state.
     """
     lower, upper, sweep = -np.inf, np.inf, 0
-    n, flat = len(v), bool(np.all(v == 0.0))
+    n, flat = len(v), True
+    for s in range(n):
+        flat &= v[s] == 0.0
     if flat and most > 0:  # the first sweep sees rewards only, and is often the last
         lower, upper, sweep = first_sweep(pair_ptr, r, pair)
     if sweep == most or upper - lower <= epsilon:
         return lower, upper, sweep
-    work, ones_ptr, ones = workspace(n), np.arange(n + 1), np.ones(n)
-    backup, due = np.empty(len(r)), np.zeros(len(r))
-    moved, largest = 0.0, np.max(r)
+    work, each = workspace(n), workspace(n + 1).order
+    backup, due, ones = np.empty(len(r)), np.zeros(len(r)), np.zeros(n) + 1.0
+    moved, largest = 0.0, -np.inf
+    for k in range(len(r)):
+        largest = max(largest, r[k])
     if flat:
         for s in range(n):
             work.change[s] = r[pair[s]]
@@ -330,7 +348,7 @@ def optimistic_iteration(
             move_damped(work.change, damping, v)
             moved += damping * (upper - lower) * (1.0 + CLEARLY)
         else:
-            kept = (ones_ptr, pair, ones, rows, r, work.order)
+            kept = (each, pair, ones, rows, r, work.order)
             moved += frozen_sweeps(*kept, damping, FROZEN, v) * (1.0 + CLEARLY)
     return lower, upper, sweep
 
@@ -348,7 +366,7 @@ def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, in
     return lower, upper, 1
 
 
-@inlined
+@njit
 def step_back(
     state_ptr: Ints, pairs: Ints, weights: Floats, rows: Rows, r: Floats, sign: float, work: Work, v: Floats
 ) -> tuple[float, float]:
@@ -569,13 +587,13 @@ def optimistic_stages(
         for s in range(len(v)):
             first, before = pair_ptr[s], pair[h, s]
             found = before if before >= 0 else first
-            row = found + h * stride
-            best = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
-            for k in range(first, pair_ptr[s + 1]):
-                if k == found:
+            best, tried = -np.inf, found
+            for i in range(first - 1, pair_ptr[s + 1]):
+                k = i if i >= first else tried
+                if i == tried:
                     continue
                 row = k + h * stride
-                if rows.width[row] < 0.0:
+                if i >= first and rows.width[row] < 0.0:
                     bound = r[row] + rows.slack[row] * top
                     for j in range(rows.first[row], rows.last[row]):
                         bound += rows.low[j] * v[rows.next_state[j]]
@@ -613,25 +631,36 @@ def policy_stages(
         v = values[h + 1]
         rank_states(v, sign, work.order, work.scratch, work.rank, work.prefix)
         for s in range(len(v)):
+            first, last, rule, total = pair_ptr[s], pair_ptr[s + 1], min(h, len(weights) - 1), 0.0
             if len(pair) > 0:
-                row = pair[min(h, len(pair) - 1), s] + h * stride
-                values[h, s] = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
-                continue
-            rule, total = min(h, len(weights) - 1), 0.0
-            for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                if weights[rule, k] > 0.0:
+                first = pair[min(h, len(pair) - 1), s]
+                last = first + 1
+            for k in range(first, last):
+                weight = weights[rule, k] if len(pair) == 0 else 1.0
+                if weight > 0.0:
                     row = k + h * stride
-                    total += weights[rule, k] * (r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix))
+                    total += weight * (r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix))
             values[h, s] = total
 
 
 @njit
 def many_policy_stages(
-    pair_ptr: Ints, rows: Rows, r: Floats, stride: int, sign: float, pairs: Ints, work: Work, first: Floats
+    pair_ptr: Ints,
+    rows: Rows,
+    r: Floats,
+    stride: int,
+    sign: float,
+    pairs: Ints,
+    weights: Floats,
+    work: Work,
+    values: Floats,
+    first: Floats,
 ) -> None:
-    """The same for deterministic policies `pairs` [P, H, S] at once; `first` [P, S] gets the values of stage 0."""
-    none = np.zeros((0, 0))
-    values = np.zeros((pairs.shape[1] + 1, pairs.shape[2]))
+    """The same for deterministic policies `pairs` [P, H, S] at once; `first` [P, S] gets the values of stage 0.
+
+    `weights` is empty; `values` [H + 1, S] is room for one of them, and ends in zeros.
+    """
     for i in range(len(pairs)):
-        policy_stages(pair_ptr, rows, r, stride, sign, pairs[i], none, work, values)
-        first[i] = values[0]
+        policy_stages(pair_ptr, rows, r, stride, sign, pairs[i], weights, work, values)
+        for s in range(values.shape[1]):
+            first[i, s] = values[0, s]

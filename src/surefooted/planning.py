@@ -124,7 +124,7 @@ def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
         raise InvalidTable("not a stationary policy", [f"it has {policy.horizon} decision rules"])
     if policy.pair is not None:
         ptr, ones = policy.space.one_each
-        return ptr, policy.pair, ones
+        return ptr, policy.pair.copy(), ones
     assert policy.weights is not None
     pairs = np.flatnonzero(policy.weights)
     ptr = np.searchsorted(policy.space.pair_state[pairs], np.arange(policy.space.n_states + 1))

@@ -10,7 +10,7 @@ from surefooted._arrays import FrozenArrays, digest, freeze, real_numbers, whole
 from surefooted.errors import InvalidTable
 from surefooted.space import Floats, Ints, Space
 
-_NO_PAIRS, _NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
+NO_PAIRS, NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
 WEIGHT_TOLERANCE = 1e-9  # how far from 1 the probabilities of a state's actions may sum
 
 
@@ -183,14 +183,17 @@ class Policy(FrozenArrays):
         return Policy(self.space, weights=self.weights[h])
 
     def stages(self, horizon: int) -> tuple[Ints, Floats]:
-        """Decision rules as kernels take them: pairs [H, S] or none, weights [H, K] or none; H is 1 when stationary."""
+        """Decision rules as kernels take them: pairs [H, S] or none, weights [H, K] or none; H is 1 when stationary.
+
+        Copies that may be written to: kernels are compiled once for these, and would be again for read-only ones.
+        """
         if self.horizon not in (None, horizon):
             fault = f"{self.horizon} decision rules for {horizon} stages"
             raise InvalidTable("policy and horizon do not fit", [fault])
         if self.pair is not None:
-            return self.pair.reshape(-1, self.space.n_states), _NO_WEIGHTS
+            return self.pair.reshape(-1, self.space.n_states).copy(), NO_WEIGHTS
         assert self.weights is not None
-        return _NO_PAIRS, self.weights.reshape(-1, self.space.n_pairs)
+        return NO_PAIRS, self.weights.reshape(-1, self.space.n_pairs).copy()
 
     def draw(self, rng: np.random.Generator, s: int, h: int = 0) -> int:
         """A pair for state s at stage h; a deterministic policy draws nothing."""

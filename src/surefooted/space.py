@@ -96,9 +96,7 @@ class Space(FrozenArrays):
     @cached_property
     def one_each(self) -> tuple[Ints, Floats]:
         """0, 1, .., S and S ones: how kernels are told that each state plays one pair."""
-        each = np.arange(self.n_states + 1), np.ones(self.n_states)
-        freeze(*each)
-        return each
+        return np.arange(self.n_states + 1), np.ones(self.n_states)
 
     @cached_property
     def available(self) -> Bools:

@@ -18,7 +18,7 @@ from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.planning import Side
 from surefooted.plausible import Plausible
-from surefooted.policy import Policy
+from surefooted.policy import NO_WEIGHTS, Policy
 from surefooted.space import Floats, Ints, Space
 
 
@@ -97,7 +97,7 @@ class EpisodicLearner(EpisodicPlayer):
         first = np.empty((len(policies), self.space.n_states))
         if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
             pairs = np.array([policy.pair for policy in policies])
-            _robust.many_policy_stages(*rows, pairs, self._work, first)
+            _robust.many_policy_stages(*rows, pairs, NO_WEIGHTS, self._work, self._values, first)
             return first
         for i, policy in enumerate(policies):
             _robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, self._values)
