@@ -4,6 +4,7 @@ import gzip
 import os
 import tracemalloc
 
+import gymnasium
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
@@ -329,7 +330,7 @@ def test_a_log_without_episodes_begins_one_after_an_end_and_at_t_0():
     assert read.episodes == 2 and read.used == 4
     ended = [r | {"terminated": i == 2} for i, r in enumerate(jump)]
     assert read_history(ended, SPACE, batch=1).used == 4
-    with pytest.raises(InvalidTable, match="stages need t"):
+    with pytest.raises(InvalidTable, match="stages need column t"):
         read_history(flat, SPACE, stages=3)
 
 
@@ -658,6 +659,44 @@ def test_a_staged_policy_fits_its_own_log():
     assert "4 pairs" not in str(read) and "2 of 8 pairs visited (of all stages)" in str(read)
 
 
+@pytest.mark.parametrize("termination", ["restart", "absorb"])
+def test_what_an_agent_did_in_an_environment_is_learnt_from_its_log(tmp_path, termination):
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=12)
+    bridge = sf.gym.Bridge(env, termination=termination)
+    agent = sf.UCRL2(bridge.space)
+    log = sf.gym.drive(bridge, agent, 300, seed=0)
+    columns = {name: getattr(log, name + "s") for name in ("state", "action", "reward", "next_state")}
+    columns |= {"terminated": log.terminated, "truncated": log.truncated}
+    write_history(tmp_path / "log.parquet", columns)
+    read = read_history(tmp_path / "log.parquet", bridge.space, batch=50, strict=True)
+    assert same(read.counts, agent.counts) and read.episodes > 10
+
+
+def test_an_agent_that_knows_the_baselines_log_explores_sooner():
+    p = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0], [0.9, 0.1]]])
+    mdp = sf.TabularMDP.from_arrays(p, np.array([[1.0, 0.7], [0.4, 0.1]]), noise=sf.Noise("bernoulli"))
+    problem = sf.Problem("machine", mdp, sf.Policy.uniform(mdp.space), start=0)
+    rng, rows, s = np.random.default_rng(3), [], problem.start
+    for _ in range(5000):
+        pair = problem.baseline.pair_at(s, rng.random())
+        reward, y = mdp.draw(rng, pair)
+        rows.append({"state": s, "action": mdp.space.pair_action[pair], "reward": reward, "next_state": y})
+        s = y
+    read = read_history(rows, mdp.space, strict=True)
+    fits = read.behaviour_matches(problem.baseline)
+    assert fits.never == 0 and fits.degrees == 2 and fits.deviance < 10
+    assert read.behaviour_matches(sf.Policy.always(mdp.space, 0)).never == read.actions[:, 1].sum() > 2000
+    played = []
+    for informed in (False, True):
+        agent = sf.CUCRL2(mdp.space, baseline=sf.Baseline(problem.baseline), alpha=0.3)
+        if informed:
+            read.into(agent)
+        run = sf.simulate(problem, agent, 500, seed=0)
+        assert sf.evaluate(run, problem, alpha=0.3).violations == 0
+        played.append(run.baseline_steps)
+    assert played[1] < played[0] / 2
+
+
 def test_writing_refuses_what_could_not_be_read_and_leaves_the_old_file(tmp_path, monkeypatch):
     good = {name: [0, 0] for name in NAMES[2:6]}
     for path, log, said in [
@@ -668,6 +707,8 @@ def test_writing_refuses_what_could_not_be_read_and_leaves_the_old_file(tmp_path
     ]:
         with pytest.raises(InvalidTable, match=said):
             write_history(tmp_path / path, log)
+    with pytest.raises(InvalidTable, match="column 'state'"):
+        write_history(tmp_path / "log.csv", good | {"state": [0, 5]}, state_labels=["low", "high"])
     assert not os.listdir(tmp_path)
     write_history(tmp_path / "log.csv", good)
     old = (tmp_path / "log.csv").read_bytes()
@@ -705,17 +746,23 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, suffix):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert read.used == n and sum(sizes) == n and max(sizes) <= 1000
-    assert peak < 2_000_000 and max(arrow) - before < 2_500_000  # one column of the whole log would be 1_600_000
+    assert peak < 2_000_000 and max(arrow) - before < 2_500_000  # all of it is 8_000_000
 
 
 def test_the_compiled_walk_is_the_plain_one(monkeypatch):
-    rows = [
-        row(t=t, state=s, next_state=y, truncated=False) for t, s, y in ((0, 0, 2), (1, 0, 0), (1, 0, 0), (0, 0, 0))
+    flags = {"terminated": False, "truncated": False}
+    named = [
+        row(episode=e, t=t, state=s, next_state=y, **flags | {flag: True for flag in more})
+        for e, (steps, _) in enumerate(SEQUENCES * 4)
+        for t, s, y, *more in steps
     ]
-    compiled = read_history(rows, SPACE)
-    monkeypatch.setattr(_log_rows, "follow", _log_rows.follow.py_func)
-    assert equal(compiled, read_history(rows, SPACE, batch=2))
-    flat = [
-        {"state": 0, "action": 0, "reward": 0, "next_state": 0, "t": t, "terminated": t == 2} for t in (0, 1, 0, 2, 3)
-    ]
-    assert read_history(flat, SPACE, batch=2).episodes == 3 and read_history(flat, SPACE, stages=2).used == 3
+    unnamed = [{key: r[key] for key in NAMES[1:]} for r in named]
+    timeless = [{key: r[key] for key in NAMES if key != "t"} for r in named]
+    for rows, stages in ((named, 1), (named, 2), (unnamed, 1), (unnamed, 2), (timeless, 1)):
+        compiled = read_history(rows, SPACE, stages=stages, batch=4)
+        with monkeypatch.context() as patch:
+            patch.setattr(_log_rows, "follow", _log_rows.follow.py_func)
+            assert equal(compiled, read_history(rows, SPACE, stages=stages, batch=5))
+        assert all(len(some) == min(compiled.unusable[reason], 3) for reason, some in compiled.examples.items())
+    clocked = [r | {"t": t} for t, r in zip((0, 1, 0, 2, 3), unnamed * 5, strict=False)]
+    assert read_history(clocked, SPACE).episodes == 2

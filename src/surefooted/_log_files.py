@@ -52,7 +52,7 @@ def batches(source: Source, columns: Columns | None, most: int) -> Iterator[Batc
             hint = "A CSV file is text in UTF-8: a line of names, then lines of as many values, separated by commas."
             if file.endswith(".parquet"):
                 hint = "Is it whole? A Parquet file that was cut off or is still being written cannot be read."
-            raise UnreadableFile(f"{file}: unreadable after row {first - 1} ({fault}). {hint}") from error
+            raise UnreadableFile(f"{file} cannot be read: {fault.rstrip('.')}. {hint}") from error
 
 
 def files_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -163,7 +163,7 @@ def _found(file: str, names: list[str], columns: Columns) -> dict[str, str]:
     if faults:
         held = f"It has {', '.join(map(repr, names))}."
         hint = held + " Say which is which, as in columns={'state': 'stock'}; None leaves an optional one out."
-        raise InvalidTable(f"{file} lacks the columns of a log", faults, hint)
+        raise InvalidTable(f"the columns of {file} are not those of a log", faults, hint)
     return found
 
 

@@ -177,8 +177,9 @@ def read_history(
 ) -> History:
     """What a log holds: of a CSV or Parquet file, a list or a directory of them, a pyarrow Table, or rows as mappings.
 
-    - Several files are one log, in the order given, in a directory by name. Memory holds a batch of rows, the counts,
-      and a line for each episode, never a file.
+    - Several files are one log, in the order given, in a directory by name. Memory holds a few batches of rows and the
+      counts, never a file, and some 250 bytes of each episode that has a name, to know it when it comes back;
+      columns={"episode": None} spares those where the rows of an episode stand together.
     - `columns` gives the log's name of a column, as in {"state": "stock"}; None leaves an optional one out.
     - States and actions are indices, or labels if `state_labels` or `action_labels` are given, as a Problem has them;
       then a number is still an index, unless some label is a number.
@@ -187,10 +188,12 @@ def read_history(
     - `t` must increase within an episode. Without it, rows follow one another without gaps. It is needed if each of
       the H = `stages` has counts of its own; otherwise it only tells the order.
     - `terminated` and `truncated` are true, false, 1 or 0; without them, no row is. Such a row is a step like others,
-      and used: `next_state` is where it led, not where the next episode starts. After `truncated` the next row may
-      begin anywhere, after `terminated` there must be none in its episode.
+      and is used. After `truncated` the next row may begin anywhere, after `terminated` there must be none in its
+      episode. `next_state` is counted as logged: after `terminated` that must be what the agent takes the process to
+      do then, start again or stay in a state where nothing is earned (see `surefooted.gym`).
     - A row that leads elsewhere than the row of t + 1 begins is not used; of two rows with one t, the first is used.
-    - `strict` makes an error of rows that cannot be used.
+    - `strict` makes an error of rows that cannot be used. A file that cannot be read is an error in any case; but a CSV
+      file that was cut off within its last value looks whole.
     """
     faults = [] if is_whole(batch, 1) else [f"batch {batch} must be a positive whole number"]
     labels = [
@@ -202,7 +205,8 @@ def read_history(
     rows = Rows(Counts(space, bounded, stages), *labels)
     for part in batches(source, columns, batch):
         if "t" not in part.columns and stages > 1:
-            raise InvalidTable(f"{part.file} lacks the columns of a log", ["stages need t, the stage of each row"])
+            fault = "stages need column t, the stage of each row"
+            raise InvalidTable(f"the columns of {part.file} are not those of a log", [fault])
         rows.add(part)
     rows.finish()
     unusable = dict(sorted(rows.unusable.items(), key=lambda item: (-item[1], item[0])))
@@ -240,7 +244,7 @@ def write_history(
         raise InvalidTable("this log cannot be written", faults)
     for name, labels in (("state", state_labels), ("next_state", state_labels), ("action", action_labels)):
         if labels:
-            arrays[name] = np.array([str(label) for label in labels])[arrays[name]]
+            arrays[name] = _labelled(name, arrays[name], labels)
     table = pa.table({(columns or {}).get(name) or name: array for name, array in arrays.items()})
     neighbour = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
@@ -266,6 +270,15 @@ def _columns_of(run: Run | EpisodicRun, first_episode: int) -> dict[str, Ints | 
         "terminated": np.zeros(pairs.size, dtype=bool),
         "truncated": t == length - 1,
     }
+
+
+def _labelled(name: str, indices: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    """The label of each index."""
+    try:
+        words: np.ndarray = np.array([str(label) for label in labels])[indices]
+    except IndexError as error:
+        raise InvalidTable("this log cannot be written", [f"column {name!r}: {error}"]) from error
+    return words
 
 
 def _labels(name: str, labels: Sequence[str], size: int, faults: list[str]) -> tuple[str, ...]:
