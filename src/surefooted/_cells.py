@@ -77,6 +77,7 @@ class _Split(NamedTuple):
     projections: list[list[int]]  # by component, by block
     masks: list[int]  # by block: the noise values themselves, the last component fastest
     product: list[bool]  # by block
+    grid: bool  # whether all are products, and projections onto a component are equal or disjoint
 
 
 class _Law:
@@ -109,8 +110,9 @@ def structure_of(
     """The structure of mechanics.
 
     A block that is no product of events is cut into products: values of the first component with the same section go
-    together, and their section is cut in turn. Since nothing may be decided of its components one by one, such a cell
-    is an event of the *joint law* of the components, too, unless the noise is observed.
+    together, and their section is cut in turn. A pair whose cells are a grid of products decides all events that they
+    are products of. Of any other pair's components nothing may be decided one by one: its cells are events of the
+    *joint law* of the components, too, unless the noise is observed.
     """
     K = space.n_pairs
     laws = [_Law(size) for size in sizes]
@@ -139,13 +141,12 @@ def structure_of(
             for term in (term for terms in part.terms for term in terms) if part is not None else ():
                 for i, mask in zip(own, term, strict=True):
                     laws[i].need(mask)
-        if not observed and not all(blocks.product):
+        if not observed and not blocks.grid:
             if own not in joint_laws:
                 joint_laws[own] = len(laws)
                 laws.append(_Law(int(np.prod([sizes[i] for i in own]))))
-            for mask, product in zip(blocks.masks, blocks.product, strict=True):
-                if not product:
-                    laws[joint_laws[own]].need(mask)
+            for mask in blocks.masks:
+                laws[joint_laws[own]].need(mask)
 
     events = [mask for each in laws for mask in each.closed()]
     event_law = np.array([i for i, each in enumerate(laws) for _ in each.closed()], dtype=np.int64)
@@ -177,10 +178,9 @@ def structure_of(
     for k, (_, blocks) in enumerate(rows):
         own = tuple(int(i) for i in law[k])
         blocks_terms += _numbered(blocks, own, laws, number)
-        for mask, product in zip(blocks.masks, blocks.product, strict=True):
-            joint.append(-1 if product or own not in joint_laws else number[joint_laws[own], mask])
-            if joint[-1] >= 0:
-                row_laws[k, joint_laws[own]] = True
+        together = -1 if observed or blocks.grid else joint_laws[own]
+        joint += [-1 if together < 0 else number[together, mask] for mask in blocks.masks]
+        row_laws[k, together] |= together >= 0
         row_laws[k, [int(event_law[e]) for block in blocks_terms[-len(blocks.masks) :] for t in block for e in t]] = (
             True
         )
@@ -275,7 +275,7 @@ def _draws(
     for k, (states, blocks) in enumerate(rows):
         own = tuple(int(i) for i in law[k])
         found = [] if observed else list(zip(own, blocks.projections, strict=True))
-        if not observed and not all(blocks.product):
+        if not observed and not blocks.grid:
             found.append((joint_laws[own], blocks.masks))
         kept = []
         for i, masks in found:
@@ -331,11 +331,12 @@ def _split(label: Ints, shape: tuple[int, ...]) -> _Split:
         volume *= touched.sum(axis=1)
         projections.append(_masks(touched))
     product = (volume == count).tolist()
+    grid = all(product) and all(_disjoint(masks) for masks in projections)
     terms: list[list[tuple[int, ...]]] = []
     masks: list[int] = []
     if len(shape) == 1:
         masks = projections[0]
-    elif not all(product):
+    elif not grid:
         masks = _masks(label[None] == np.arange(n)[:, None])
     else:
         masks = [0] * n
@@ -344,7 +345,16 @@ def _split(label: Ints, shape: tuple[int, ...]) -> _Split:
             terms.append([tuple(masks[b] for masks in projections)])
         else:
             terms.append(list(_products((label == b).reshape(shape))))
-    return _Split(terms, projections, masks, product)
+    return _Split(terms, projections, masks, product, grid)
+
+
+def _disjoint(masks: list[int]) -> bool:
+    """Whether sets of values are equal or disjoint, two by two."""
+    different = set(masks)
+    together = 0
+    for mask in different:
+        together |= mask
+    return sum(mask.bit_count() for mask in different) == together.bit_count()
 
 
 def _products(block: NDArray[np.bool_]) -> Iterator[tuple[int, ...]]:

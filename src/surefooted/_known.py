@@ -96,6 +96,7 @@ def fill_declared(
     own_ptr: Ints,
     own_state: Ints,
     next_ptr: Ints,
+    seen: Ints,
     where: Ints,
     next_state: Ints,
     p_lower: Floats,
@@ -105,12 +106,15 @@ def fill_declared(
 ) -> None:
     """Rows of pairs whose successors are `declared` [K] (all of them, seen or not) or not (those seen, and `unseen`).
 
-    Row m was counted in state[ptr[m] : ptr[m + 1]]; `where` [S] is -1 everywhere, before and after. A row that was seen
-    to lead outside its successors may lead anywhere.
+    Row m was counted in state[ptr[m] : ptr[m + 1]]; rows whose visits are those already `seen` are left as they are.
+    `where` [S] is -1 everywhere, before and after. A row that was seen to lead outside its successors may lead
+    anywhere.
     """
     K = len(declared)
     spread = 1.0 if kind == SIMPLIFIED else 3.0
     for m in range(len(visits)):
+        if visits[m] == seen[m]:
+            continue
         k, n, first = m % K, float(visits[m]), next_ptr[m]
         x = level(kind, intervals, delta, simple, n) if n > 0.0 else 0.0
         unseen[m] = 0.0

@@ -24,7 +24,7 @@ from surefooted.plausible import Plausible
 from surefooted.problems.problem import Problem
 from surefooted.space import Bools, Floats, Ints, Space
 
-TESTS = 0.05  # the share of δ that goes to comparing known rewards with the data
+TESTS = 0.05  # the largest share of δ that goes to comparing known rewards with the data
 
 PairValues = ArrayLike | Callable[[int, int], float]
 Bounds = tuple[ArrayLike, ArrayLike] | Callable[[int, int], tuple[float, float]]
@@ -132,15 +132,17 @@ class Knowledge(FrozenArrays):
         What logic adds (disjoint events, complements) holds whenever the intervals do, and costs nothing. A row's
         bounds are products of the bounds of independent events, summed where a cell is no product, all increasing in
         each factor: so they hold for the true laws, whatever else the laws have to satisfy. A set that chooses each row
-        by itself within these bounds is larger than the set of rows of one common law. Cells that are no products also
-        have an interval of their own, from the steps of all pairs with the same laws that decide them.
+        by itself within these bounds is larger than the set of rows of one common law. Where the
+        cells of a pair are no grid of products, each has an interval of its own, too: as an event of the joint noise,
+        decided by all pairs with the same laws whose cells lie in it or outside it.
 
         *Rewards.* A known range [low, high] takes the place of [0, r_max]. The mean of r(s, a, s') lies between the
         least and the largest that a row within the bounds gives, and that of r(s, a, ξ) likewise over the level sets of
         r. Planning chooses the row a second time, for what follows: that only enlarges the set. Known means and
-        functions are compared with the interval of the data, which a function's is cut to: this has 5 % of δ for all
-        pairs together. It is left out where that interval would not be valid: with `simplified_bernstein`, and for
-        rewards that may leave [0, r_max] unless their range was declared.
+        functions are compared with the interval of the data, which a function's is cut to. This has 5 % of δ for all
+        pairs together, or less if less is as much as the other intervals have. It is left out where that interval
+        would not be valid: with `simplified_bernstein`, and for rewards that may leave [0, r_max] unless their range
+        was declared.
 
         Where the data contradict what was declared, a pair may lead anywhere and earn anything: see `conflicts`.
         """
@@ -175,7 +177,8 @@ class Knowledge(FrozenArrays):
         if not counts.bounded and self.reward_range is None:
             tests = 0
         intervals = self.n_row_intervals * (1 if self.mechanics is not None else counts.stages) + estimated
-        main, test_delta = (delta * (1 - TESTS), delta * TESTS) if tests else (delta, delta)
+        apart = min(TESTS, tests / (intervals + tests)) if tests else 0.0
+        main, test_delta = delta * (1 - apart), delta * apart
         share = (kind, max(intervals, 1), main)
         simple = space.n_states * space.n_actions * counts.stages
         fault = np.zeros(M, dtype=np.int64)
@@ -253,6 +256,10 @@ class Knowledge(FrozenArrays):
         }
         return f"Knowledge({self.space}, {', '.join(name for name, there in parts.items() if there) or 'nothing'})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what is remembered between calls."""
+        return self.__dict__ | {"_last": None, "_tiled": {}}
+
     def _prepare(self) -> None:
         """What every call needs."""
         space, K = self.space, self.space.n_pairs
@@ -291,6 +298,7 @@ class Knowledge(FrozenArrays):
             keys = _declared.keys(self.successor_ptr, self.successor_state, space.n_states)
         self._keys = keys  # k S + y of every possible step, increasing
         self._tiled: dict[int, tuple[Ints, Ints]] = {}
+        self._last: _Rows | None = None
         freeze(self.declared, self.successor_ptr, self.successor_state)
         parts = (self.reward_mean, self.reward_of_next, *(self.reward_range or ()))
         freeze(*(part for part in parts if part is not None))
@@ -298,21 +306,33 @@ class Knowledge(FrozenArrays):
     def _declared_rows(
         self, share: tuple[int, int, float], simple: int, counts: Counts, fault: Ints
     ) -> tuple[Ints, Ints, Floats, Floats, Floats]:
-        """next_ptr, next_state, p_lower, p_upper and unseen of all rows, from declared successors or those seen."""
+        """next_ptr, next_state, p_lower, p_upper and unseen of all rows, from declared successors or those seen.
+
+        Rows of the same counts that have had no visit since they were last asked for are not made anew.
+        """
         ptr, state, count = counts.rows()
         declared, own_ptr, own_state = self._rows
+        own, M = (declared, own_ptr, own_state), counts.n_rows
+        where = np.full(self.space.n_states, -1, dtype=np.int64)
+        counted = (counts.visits, ptr, state, count)
         if declared.all():
             next_ptr = self._tile(own_ptr, own_state, counts.stages)[0]
         else:
             lengths = np.where(np.tile(declared, counts.stages), np.tile(np.diff(own_ptr), counts.stages), np.diff(ptr))
             next_ptr = np.concatenate([[0], np.cumsum(lengths)])
-        size = int(next_ptr[-1])
-        next_state, low, high = np.empty(size, dtype=np.int64), np.empty(size), np.empty(size)
-        unseen, where = np.empty(counts.n_rows), np.full(self.space.n_states, -1, dtype=np.int64)
-        seen = (counts.visits, ptr, state, count)
-        own = (own_ptr, own_state, next_ptr, where, next_state)
-        _known.fill_declared(*share, simple, *seen, declared, *own, low, high, unseen, fault)
-        return next_ptr, next_state, low, high, unseen
+        last = self._last
+        if last is not None and last.visits is counts.visits and last.share == share and declared.all():
+            last = last.copy()
+        else:
+            last = _Rows.empty(int(next_ptr[-1]), M)
+        bounds = (last.low, last.high, last.unseen)
+        _known.fill_declared(
+            *share, simple, *counted, *own, next_ptr, last.seen, where, last.next_state, *bounds, last.fault
+        )
+        if declared.all():
+            self._last = last.copy(counts.visits, share)
+        fault |= last.fault
+        return next_ptr, last.next_state, last.low, last.high, last.unseen
 
     def _mechanical_rows(
         self, share: tuple[int, int, float], simple: int, counts: Counts, noise: NoiseCounts | None, fault: Ints
@@ -514,6 +534,32 @@ class Knowledge(FrozenArrays):
 
     def _at(self, k: Any) -> str:
         return f"state {self.space.pair_state[k]}, action {self.space.pair_action[k]}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows that were last made, of which counts and with which share of δ."""
+
+    next_state: Ints
+    low: Floats
+    high: Floats
+    unseen: Floats
+    fault: Ints
+    seen: Ints  # visits of each row when it was made, -1 if it never was
+    visits: Ints | None = None  # the array itself that has gone on counting
+    share: tuple[int, int, float] | None = None
+
+    @classmethod
+    def empty(cls, size: int, n_rows: int) -> "_Rows":
+        """Room for rows that are all to be made."""
+        fault, seen = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, -1, dtype=np.int64)
+        return cls(np.empty(size, dtype=np.int64), np.empty(size), np.empty(size), np.empty(n_rows), fault, seen)
+
+    def copy(self, visits: Ints | None = None, share: tuple[int, int, float] | None = None) -> "_Rows":
+        """The same in other arrays, as of these visits."""
+        seen = self.seen.copy() if visits is None else visits.copy()
+        bounds = (self.low.copy(), self.high.copy(), self.unseen.copy())
+        return _Rows(self.next_state.copy(), *bounds, self.fault.copy(), seen, visits, share)
 
 
 @dataclass(frozen=True)
