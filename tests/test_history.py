@@ -307,6 +307,15 @@ def test_order_and_continuity_within_an_episode(steps, reasons, batch):
     assert read.used == len(rows) - len(reasons) and read.episodes == 1
 
 
+def test_an_episode_has_terminated_even_if_that_row_cannot_be_used():
+    flags = {"terminated": False, "truncated": False}
+    for fault in ({"reward": 9}, {"truncated": None}):
+        rows = [row(**flags), row(t=1, **flags | {"terminated": True} | fault), row(t=2, **flags)]
+        assert read_history(rows, SPACE).unusable["episode had terminated before"] == 1
+    rows = [row(**flags), row(t=1, **flags | {"terminated": None}), row(t=2, **flags)]
+    assert read_history(rows, SPACE).unusable == {"terminated is missing": 1}
+
+
 def test_a_contradicted_row_says_by_which(tmp_path):
     first = csv(tmp_path / "a.csv", "t,state,action,reward,next_state", "0,0,0,1,0", "1,0,0,1,2")
     second = csv(tmp_path / "b.csv", "t,state,action,reward,next_state", "2,1,1,1,2")
@@ -437,6 +446,17 @@ def test_types_of_parquet_files(tmp_path):
         ).selected
         == 0
     )
+
+
+def test_columns_may_stand_in_any_order(tmp_path):
+    table = as_table([row(state=0, action=1, reward=1.5, next_state=2, terminated=False, truncated=False)])
+    mixed = table.select([NAMES[i] for i in (5, 2, 7, 0, 4, 3, 6, 1)])
+    pcsv.write_csv(mixed, tmp_path / "log.csv")
+    pq.write_table(mixed, tmp_path / "log.parquet")
+    wanted = sf.Counts(SPACE)
+    wanted.add(0, 1, 1.5, 2)
+    for source in (mixed, tmp_path / "log.csv", tmp_path / "log.parquet", mixed.to_pylist()):
+        assert same(read_history(source, SPACE).counts, wanted)
 
 
 def test_an_episode_goes_on_whether_its_number_is_text_or_not(tmp_path):
@@ -756,6 +776,7 @@ def test_the_compiled_walk_is_the_plain_one(monkeypatch):
         for e, (steps, _) in enumerate(SEQUENCES * 4)
         for t, s, y, *more in steps
     ]
+    named.append(row(episode=None, **flags))
     unnamed = [{key: r[key] for key in NAMES[1:]} for r in named]
     timeless = [{key: r[key] for key in NAMES if key != "t"} for r in named]
     for rows, stages in ((named, 1), (named, 2), (unnamed, 1), (unnamed, 2), (timeless, 1)):

@@ -83,7 +83,7 @@ class Rows:
             _flags(name, columns[name], reasons) if name in columns else np.zeros(n, dtype=np.int64)
             for name in ("terminated", "truncated")
         )
-        over = np.where((terminated < 0) | (truncated < 0), CUT, np.maximum(CUT * truncated, ENDED * terminated))
+        over = np.maximum(CUT * truncated, ENDED * terminated)  # negative if unknown
         self._grow(len(self._known))
         pairs, rewards, next_states = np.empty(2 * n, dtype=np.int64), np.empty(2 * n), np.empty(2 * n, dtype=np.int64)
         verdict, broken = np.zeros(n, dtype=np.int64), np.empty((n, 3), dtype=np.int64)
@@ -96,16 +96,18 @@ class Rows:
             reasons.add(reason, verdict == code)
         self._count(pairs[:done], rewards[:done], next_states[:done])
         self._blame(batch, reasons)
-        for at, led_to, i in broken[:bad].tolist():
-            what = f"leads to state {led_to}, but row {self._place(self.rows + i)[1]} begins in state {state[i]}"
-            self._note(CONTRADICTED, *self._place(at), what)
+        if bad:
+            self.unusable[CONTRADICTED] += bad
+            some = self.examples[CONTRADICTED]
+            for at, led_to, i in broken[: min(bad, EXAMPLES - len(some))].tolist():
+                what = f"leads to state {led_to}, but row {self._place(self.rows + i)[1]} begins in state {state[i]}"
+                some.append(Example(*self._place(at), what))
         self.rows += n
 
     def finish(self) -> None:
         """Count the rows that no other row came after."""
-        _, _, pair, reward, next_state, at = self._memory
+        _, _, pair, reward, next_state, _ = self._memory
         waiting = np.flatnonzero(pair >= 0)
-        waiting = waiting[np.argsort(at[waiting])]
         self._count(pair[waiting], reward[waiting], next_state[waiting])
         self._memory = _memory(1)
 
@@ -125,11 +127,6 @@ class Rows:
                 said = ((name, column[i].as_py()) for name, column in batch.columns.items())
                 what = ", ".join(f"{name} {'—' if value is None else value}" for name, value in said)
                 self.examples[reason].append(Example(batch.file, batch.first + i, what))
-
-    def _note(self, reason: str, file: str, row: int, what: str) -> None:
-        self.unusable[reason] += 1
-        if len(self.examples[reason]) < EXAMPLES:
-            self.examples[reason].append(Example(file, row, what))
 
     def _place(self, at: int) -> tuple[str, int]:
         """The file and row of the row number `at` of the log."""
