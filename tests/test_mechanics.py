@@ -668,6 +668,7 @@ def test_observed_noise_decides_every_event_with_every_draw():
     low, high = _intervals.likelihood_interval(float(noise.values[0][0]), 200.0, x)
     j = plausible.next_ptr[k] + 1
     assert (plausible.p_lower[j], plausible.p_upper[j]) == pytest.approx((low, high), abs=1e-11)
+    assert np.array_equal(known.using(likelihood, noise)(counts, 0.1).p_lower, plausible.p_lower)
     blind = Knowledge(room.space, rewards=np.zeros(10), mechanics=room).plausible(likelihood, counts, 0.1)
     assert (blind.p_lower[j], blind.p_upper[j]) == (0.0, 1.0)
     again = NoiseCounts.from_state_dict(seen, noise.state_dict())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted import _declared, _known
-from surefooted._arrays import FrozenArrays, freeze, real_numbers
+from surefooted._arrays import freeze, real_numbers
 from surefooted._intervals import LIKELIHOOD, SIMPLIFIED
 from surefooted.confidence import KINDS, Confidence
 from surefooted.counts import REWARD_ROUNDING, Counts
@@ -39,7 +39,7 @@ NextValues = ArrayLike | Callable[[int, int, int], float]
 PARTS = ("rewards", "successors", "mechanics")
 
 
-class Knowledge(FrozenArrays):
+class Knowledge:
     """What is known of an MDP before it is played; everything is optional.
 
     - `rewards`: the mean reward of each pair, [S, A], [K] or a function of (s, a).
@@ -158,10 +158,10 @@ class Knowledge(FrozenArrays):
         """
         return self.read(confidence, counts, delta, noise)[1]
 
-    def using(self, confidence: Confidence) -> "Informed":
+    def using(self, confidence: Confidence, noise: NoiseCounts | None = None) -> "Informed":
         """The same as a confidence set of its own: a function of (counts, delta) that agents take."""
         self._kind(confidence)
-        return Informed(self, confidence)
+        return Informed(self, confidence, noise)
 
     def read(
         self, confidence: Confidence, counts: Counts, delta: float, noise: NoiseCounts | None = None
@@ -260,6 +260,16 @@ class Knowledge(FrozenArrays):
         """Everything but what is remembered between calls."""
         return self.__dict__ | {"_last": None, "_tiled": {}}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes and freeze those that are public."""
+        self.__dict__.update(state)
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """Make what was declared read-only; the kernels have arrays of their own."""
+        parts = (self.reward_mean, self.reward_of_next, *(self.reward_range or ()))
+        freeze(self.declared, self.successor_ptr, self.successor_state, *(part for part in parts if part is not None))
+
     def _prepare(self) -> None:
         """What every call needs."""
         space, K = self.space, self.space.n_pairs
@@ -299,9 +309,7 @@ class Knowledge(FrozenArrays):
         self._keys = keys  # k S + y of every possible step, increasing
         self._tiled: dict[int, tuple[Ints, Ints]] = {}
         self._last: _Rows | None = None
-        freeze(self.declared, self.successor_ptr, self.successor_state)
-        parts = (self.reward_mean, self.reward_of_next, *(self.reward_range or ()))
-        freeze(*(part for part in parts if part is not None))
+        self._freeze()
 
     def _declared_rows(
         self, share: tuple[int, int, float], simple: int, counts: Counts, fault: Ints
@@ -312,7 +320,7 @@ class Knowledge(FrozenArrays):
         """
         ptr, state, count = counts.rows()
         declared, own_ptr, own_state = self._rows
-        own, M = (declared, own_ptr, own_state), counts.n_rows
+        own = (declared, own_ptr, own_state)
         where = np.full(self.space.n_states, -1, dtype=np.int64)
         counted = (counts.visits, ptr, state, count)
         if declared.all():
@@ -321,16 +329,17 @@ class Knowledge(FrozenArrays):
             lengths = np.where(np.tile(declared, counts.stages), np.tile(np.diff(own_ptr), counts.stages), np.diff(ptr))
             next_ptr = np.concatenate([[0], np.cumsum(lengths)])
         last = self._last
-        if last is not None and last.visits is counts.visits and last.share == share and declared.all():
+        if last is None or last.visits is not counts.visits or last.share != share:
+            last = _Rows.empty(next_ptr)
+        elif last.next_ptr is next_ptr or np.array_equal(last.next_ptr, next_ptr):
             last = last.copy()
-        else:
-            last = _Rows.empty(int(next_ptr[-1]), M)
+        else:  # some row has a successor that is new
+            last = _Rows.empty(next_ptr)
         bounds = (last.low, last.high, last.unseen)
         _known.fill_declared(
             *share, simple, *counted, *own, next_ptr, last.seen, where, last.next_state, *bounds, last.fault
         )
-        if declared.all():
-            self._last = last.copy(counts.visits, share)
+        self._last = last.copy(counts.visits, share)
         fault |= last.fault
         return next_ptr, last.next_state, last.low, last.high, last.unseen
 
@@ -540,6 +549,7 @@ class Knowledge(FrozenArrays):
 class _Rows:
     """The rows that were last made, of which counts and with which share of δ."""
 
+    next_ptr: Ints
     next_state: Ints
     low: Floats
     high: Floats
@@ -550,16 +560,18 @@ class _Rows:
     share: tuple[int, int, float] | None = None
 
     @classmethod
-    def empty(cls, size: int, n_rows: int) -> "_Rows":
+    def empty(cls, next_ptr: Ints) -> "_Rows":
         """Room for rows that are all to be made."""
-        fault, seen = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, -1, dtype=np.int64)
-        return cls(np.empty(size, dtype=np.int64), np.empty(size), np.empty(size), np.empty(n_rows), fault, seen)
+        n, size = next_ptr.size - 1, int(next_ptr[-1])
+        fault, seen = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+        bounds = (np.empty(size), np.empty(size), np.empty(n))
+        return cls(next_ptr, np.empty(size, dtype=np.int64), *bounds, fault, seen)
 
     def copy(self, visits: Ints | None = None, share: tuple[int, int, float] | None = None) -> "_Rows":
         """The same in other arrays, as of these visits."""
         seen = self.seen.copy() if visits is None else visits.copy()
         bounds = (self.low.copy(), self.high.copy(), self.unseen.copy())
-        return _Rows(self.next_state.copy(), *bounds, self.fault.copy(), seen, visits, share)
+        return _Rows(self.next_ptr, self.next_state.copy(), *bounds, self.fault.copy(), seen, visits, share)
 
 
 @dataclass(frozen=True)
@@ -568,10 +580,11 @@ class Informed:
 
     knowledge: Knowledge
     confidence: Confidence
+    noise: NoiseCounts | None = None
 
     def __call__(self, counts: Counts, delta: float) -> Plausible:
         """`Knowledge.plausible`."""
-        return self.knowledge.plausible(self.confidence, counts, delta)
+        return self.knowledge.plausible(self.confidence, counts, delta, self.noise)
 
     @property
     def __name__(self) -> str:
