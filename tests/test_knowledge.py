@@ -745,6 +745,23 @@ def test_plain_python_makes_the_same_sets_as_the_compiled_kernels(kind, monkeypa
             assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-13), name
 
 
+@pytest.mark.parametrize("kernel", [_known.mean_reward, _known.mean_reward.py_func], ids=["compiled", "plain"])
+@kinds
+@pytest.mark.parametrize("share", [0.0, 0.003, 0.5, 0.97, 1.0])
+@pytest.mark.parametrize(("n", "width"), [(1e5, 1e-7), (1e4, 4e-8), (1e3, 1e-3)])
+def test_rounding_of_sums_never_narrows_a_guarded_interval(kernel, kind, share, n, width):
+    """Sums of n terms may be off by n 2^-52 of them: what any such sums say is within the guarded interval."""
+    low, high = 0.9, 0.9 + width
+    code = {simplified_bernstein: 0, bernstein: 1, likelihood: 2}[kind]
+    x = low + share * (high - low)
+    total, square, off = n * x, n * x * x, n * 2.0**-52
+    a, b = kernel(code, 10, 0.1, 10, n, total, square, low, high, True)
+    assert low <= a <= b <= high
+    for exact in (total * (1 + off), total * (1 - off), total):
+        c, d = kernel(code, 10, 0.1, 10, n, exact, exact * exact / n, low, high, False)
+        assert a <= c + 1e-15 and d - 1e-15 <= b
+
+
 @st.composite
 def boxes(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -736,6 +736,21 @@ def test_data_that_no_law_fits_are_a_conflict_and_the_rows_may_be_anything():
     assert plausible.unseen[sure] == 0 and plausible.p_lower[plausible.next_ptr[sure]] == 1
 
 
+def test_a_sum_that_its_parts_do_not_explain_is_a_conflict_of_its_row():
+    """Action 0 tells two coins apart, action 1 their sum. Seen apart both are fair; together they are always equal."""
+    mechanics = Mechanics.of(Space.full(4, 2), lambda s, a, xi: sum(xi) if a else 2 * xi[0] + xi[1], 2, law=(0, 0))
+    counts = Counts(mechanics.space)
+    for y in range(4):
+        for _ in range(500):
+            counts.add(0, 0, 0.5, y)
+    for y in (0, 2):
+        for _ in range(1000):
+            counts.add(0, 1, 0.5, y)
+    plausible, conflicts = Knowledge(mechanics.space, mechanics=mechanics).read(likelihood, counts, 0.1)
+    assert conflicts == [f"state {s}, action 1: no row fits what was counted and declared" for s in range(4)]
+    assert plausible.unseen.tolist() == [0.0, 1.0] * 4
+
+
 def test_a_step_that_no_noise_explains_puts_its_laws_in_doubt():
     room = stock_room()
     counts = Counts(room.space)
