@@ -16,6 +16,7 @@ import numpy as np
 
 from surefooted._arrays import as_whole, is_whole
 from surefooted.mdp import TabularMDP
+from surefooted.mechanics import Mechanics
 from surefooted.noise import Noise
 from surefooted.policy import Policy
 from surefooted.problems.problem import Problem, require
@@ -45,6 +46,8 @@ def inventory(
     Rewards are mapped to [0, 1] by the range of their means r(s, a) (`"mean"`), by the range of the realised r(s, a,
     s') (`"realised"`), or by a given (low, high). "mean" is the default because the noise of the paper's experiments,
     `(1 + 0.1 η) r(s, a)`, multiplies the mean; that noise is the default, and is not bounded.
+
+    The mechanics have the demand as their noise, and the month's earnings, mapped likewise, as rewards.
     """
     capacity, start = as_whole(capacity), as_whole(start)
     stock = capacity if is_whole(capacity, 1) else 6  # to check the rest by, if this is refused
@@ -95,6 +98,8 @@ def inventory(
     noise = Noise("gaussian", 0.1) if noise is None else noise
     after = np.concatenate([y - sold[y] for y in level])
     mdp = TabularMDP.from_transitions(state[pair], action[pair], after, mass, reward, noise, reward_range=(low, high))
+    scaled = (reward - low) / (high - low)
+    mechanics = Mechanics(mdp.space, (law.size,), np.zeros((state.size, 1), dtype=np.int64), after, scaled)
     is_paper = (capacity, fixed_cost, unit_cost, holding_cost, price) == (6, 4.0, 2.0, 1.0, 8.0)
     is_paper = is_paper and demand is None and order_below == order_up_to == 4
     orders = [order_up_to - s if s < order_below else 0 for s in range(n)]
@@ -107,6 +112,8 @@ def inventory(
         action_labels=tuple(f"+{a}" if a else "–" for a in range(n)),
         axes=("units in stock",),
         paper={"optimal gain": 0.603, "baseline gain": 0.565, "baseline span": 0.651} if is_paper else {},
+        mechanics=mechanics,
+        laws=(law,),
     )
 
 

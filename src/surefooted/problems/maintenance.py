@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from surefooted._arrays import as_whole, is_whole
 from surefooted.mdp import TabularMDP
+from surefooted.mechanics import Mechanics
 from surefooted.noise import Noise
 from surefooted.policy import Policy
 from surefooted.problems.problem import Problem, require
-from surefooted.space import Floats
+from surefooted.space import Bools, Floats, Ints, Space
+
+LARGE = 4_000_000
 
 
 def maintenance(
@@ -42,6 +45,10 @@ def maintenance(
     Replacing a failed component costs `corrective_cost`, a working one `preventive_cost`, and `setup_cost` is due once.
     The reward is 1 - cost / (the largest cost that a step can have). The baseline replaces every component at or above
     `threshold`, but with probability `random_share` takes any of the actions, each as likely.
+
+    The mechanics have the wear of each component as noise, 0 .. L levels where L means that many or more, with a law
+    for each number of components that do not work; what does not work ignores it. Parks of more than 4 000 000 pairs
+    and wears have no mechanics.
     """
     components, failed_level, threshold = as_whole(components), as_whole(failed_level), as_whole(threshold)
     costs = (preventive_cost, corrective_cost, setup_cost, penalty)
@@ -82,6 +89,10 @@ def maintenance(
     state, action, next_state, p, reward = (np.concatenate(column) for column in columns)
     noise = Noise("gaussian", 0.1) if noise is None else noise
     mdp = TabularMDP.from_transitions(state, action, next_state, p, reward, noise, reward_range=(-worst, 0.0))
+    laws = tuple(matrix[0] for matrix in wear[:-1])
+    mechanics = None
+    if mdp.space.n_pairs * levels**components <= LARGE:
+        mechanics = _mechanics(mdp.space, np.array(states), np.array(actions), failed_level)
     due = [actions.index(tuple(level >= threshold for level in state)) for state in states]
     careful = Policy.deterministic(mdp.space, due)
     return Problem(
@@ -94,7 +105,21 @@ def maintenance(
         positions=np.array(states) if components == 2 else None,
         axes=("level of component 1", "level of component 2") if components == 2 else ("levels of the components",),
         paper={"optimal gain": 0.89, "baseline gain": 0.82} if len(states) == 121 and random_share == 0.3 else {},
+        mechanics=mechanics,
+        laws=laws if mechanics is not None else (),
     )
+
+
+def _mechanics(space: Space, states: Ints, actions: Bools, failed_level: int) -> Mechanics:
+    """Where the wear of each component leads, by the levels [S, N] and the components replaced [A, N]."""
+    levels, components = failed_level + 1, states.shape[1]
+    after = np.where(actions[space.pair_action], 0, states[space.pair_state])  # [K, N]
+    broken = np.sum(after == failed_level, axis=1)
+    law = np.repeat(np.minimum(broken, components - 1)[:, None], components, axis=1)
+    wears = np.array(list(itertools.product(range(levels), repeat=components)))  # [n, N]
+    later = np.minimum(after[:, None, :] + wears, failed_level)
+    next_state = later @ (levels ** np.arange(components)[::-1])
+    return Mechanics(space, (levels,) * components, law, next_state.ravel())
 
 
 def _wear(rate: float, failed_level: int) -> Floats:

@@ -11,8 +11,9 @@ from surefooted import _files
 from surefooted._arrays import as_whole, is_whole
 from surefooted.errors import InvalidTable
 from surefooted.mdp import TabularMDP
+from surefooted.mechanics import Mechanics
 from surefooted.policy import Policy
-from surefooted.space import Ints, Space
+from surefooted.space import Floats, Ints, Space
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +25,9 @@ class Problem:
 
     `horizon` is None for average reward. `state_labels` and `action_labels` are what people see; `positions` [S, 2]
     (row, column) is where each state stands in a picture, if it has a place in a plane, and `axes` names the one or two
-    axes of that picture. `paper` holds the numbers that the paper prints for its version of the problem.
+    axes of that picture. `paper` holds the numbers that the paper prints for its version of the problem. `mechanics`
+    is how noise decides where a step leads, where the problem is made of that, and `laws` are its true laws:
+    `mechanics.table(laws)` is the table. They are not saved.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Problem:
     positions: Ints | None = None  # [S, 2]
     axes: tuple[str, ...] = ("state",)
     paper: Mapping[str, float] = field(default_factory=dict)
+    mechanics: Mechanics | None = None
+    laws: tuple[Floats, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the parts fit together; default labels are numbers."""
@@ -64,6 +69,13 @@ class Problem:
             object.__setattr__(self, "positions", np.array(self.positions))
         if self.positions is not None and np.shape(self.positions) != (space.n_states, 2):
             faults.append(f"positions have shape {np.shape(self.positions)}, not ({space.n_states}, 2)")
+        if self.mechanics is not None and self.mechanics.space != space:
+            faults.append(f"the mechanics are on {self.mechanics.space}, the table on {space}")
+        elif self.mechanics is not None:
+            try:
+                object.__setattr__(self, "laws", tuple(self.mechanics.check_laws(self.laws)))
+            except InvalidTable as error:
+                faults += error.faults
         if faults:
             raise InvalidTable(f"problem {self.name!r} is not valid", faults)
 
@@ -79,7 +91,7 @@ class Problem:
         return draw(self, state)
 
     def save(self, path: str | Path) -> None:
-        """Write the whole problem to one `.npz` file, which `TabularMDP.load` reads too."""
+        """Write the problem to one `.npz` file, which `TabularMDP.load` reads too; all of it but its mechanics."""
         extra: dict[str, Any] = {
             "name": self.name,
             "start": self.start,
