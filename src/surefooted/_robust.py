@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FEW = 24
+NARROW = 0.3  # the mass that a box leaves free below which its ceiling is worth a look
 CLEARLY = 1e-12  # more than rounding, relatively
 PATIENT = 40  # sweeps of value iteration before it is helped by sweeps that keep the choices made
 FROZEN = 30  # such sweeps after each of the others
@@ -160,14 +161,25 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
     next_state, low, room = rows.next_state, rows.low, rows.room
     value: float = 0.0
     before, is_sorted, falling = top, True, top >= v[order[len(v) - 1]]
+    early, terms = v[order[len(v) - 1]], 0  # the value that comes first among the successors; lower bounds above 0
     for j in range(first, last):  # one look at each successor's value, if the row is still sorted by rank
         here = v[next_state[j]]
         if here == before:
             is_sorted &= j == first or rank[next_state[j]] > rank[next_state[j - 1]]
         else:
             is_sorted &= (here < before) == falling
+        early = max(early, here) if falling else min(early, here)
+        terms += low[j] != 0.0
         value += low[j] * here
         before = here
+    if not is_sorted and is_box and terms <= 2 and rest < cap * (len(v) - 1):
+        # where no sum depends on the order, a row need not be sorted if the mass ends before its first successor
+        whole = int(rest / cap)
+        edge = v[order[whole]]
+        if (early < edge) if falling else (early > edge):
+            value += cap * prefix[whole]
+            rest -= whole * cap
+            return value + rest * edge if rest > 0.0 else value
     if not is_sorted:
         sort_row(first, last, rank, next_state, low, room)
         value = 0.0
@@ -199,6 +211,34 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
             rest -= moved
     if rest > 0.0:
         value += rest * top
+    return value
+
+
+@inlined
+def ceiling(rows: Rows, k: int, v: Floats, order: Ints, prefix: Floats) -> float:
+    """More than any plausible row k can make of v, up to rounding, without sorting it.
+
+    Boxes: beyond its lower bounds no state gets more than the largest room there is. L1 balls: all that moves comes
+    from the worst successor.
+    """
+    value: float = 0.0
+    least, most = np.inf, rows.unseen[k]
+    is_box, rest, top = rows.width[k] < 0.0, rows.slack[k], v[order[0]]
+    for j in range(rows.first[k], rows.last[k]):
+        here = v[rows.next_state[j]]
+        value += rows.low[j] * here
+        if is_box:
+            most = max(most, rows.room[j])
+        else:
+            least = min(least, here)
+    if not is_box:
+        value += min(rows.width[k] / 2, 1.0) * max(top - least, 0.0) if least < np.inf else 0.0
+        most = 1.0
+    if most >= rest or rest >= most * len(v):  # the rest that rounding leaves goes to the first state
+        value += rest * top
+    else:
+        whole = int(rest / most)
+        value += most * prefix[whole] + (rest - whole * most) * v[order[whole]]
     return value
 
 
@@ -301,8 +341,9 @@ def optimistic_iteration(
 
     Pairs that cannot be greedy are not looked at, which changes nothing. When v has moved by d, no backup has grown by
     more than max d and the best has grown by min d at least: a pair that was `gap` below the best is so again only
-    after the sum of max d - min d reaches it (Puterman 1994, Sec. 6.7). And nothing beats the largest reward followed
-    by the best state.
+    after the sum of max d - min d reaches it (Puterman 1994, Sec. 6.7). A pair whose `ceiling` is below the best is
+    not looked at further, and nothing beats the largest reward followed by the best state. Of equal pairs the first is
+    greedy.
     """
     lower, upper, sweep = -np.inf, np.inf, 0
     n, flat = len(v), True
@@ -310,6 +351,9 @@ def optimistic_iteration(
         flat &= v[s] == 0.0
     if flat and most > 0:  # the first sweep sees rewards only, and is often the last
         lower, upper, sweep = first_sweep(pair_ptr, r, pair)
+    else:
+        for s in range(n):
+            pair[s] = pair_ptr[s]
     if sweep == most or upper - lower <= epsilon:
         return lower, upper, sweep
     work, each = workspace(n), workspace(n + 1).order
@@ -325,20 +369,26 @@ def optimistic_iteration(
         rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
         lower, upper = np.inf, -np.inf
         cap = largest + v[work.order[0]]
+        reach = abs(v[work.order[0]]) + abs(v[work.order[n - 1]])
         for s in range(n):
-            best, looked = -np.inf, pair_ptr[s + 1]
-            for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                if due[k] > moved:
+            first, last, best, before = pair_ptr[s], pair_ptr[s + 1], -np.inf, pair[s]
+            for i in range(first - 1, last):  # the pair that was greedy before comes first
+                k = i if i >= first else before
+                if i == before or due[k] > moved:
                     continue
+                if i >= first and rows.first[k] < rows.last[k] and (rows.slack[k] < NARROW or rows.width[k] >= 0.0):
+                    backup[k] = r[k] + ceiling(rows, k, v, work.order, work.prefix)
+                    if backup[k] + CLEARLY * (abs(backup[k]) + abs(best) + reach) < best:
+                        continue
                 backup[k] = r[k] + extreme(rows, k, v, work.order, work.rank, work.prefix)
-                if backup[k] > best:
+                if backup[k] > best or (backup[k] == best and k < pair[s]):
                     best, pair[s] = backup[k], k
-                    if best >= cap and rows.width[k] < 0.0:
-                        looked = k + 1
+                    if best >= cap and k == first and rows.width[k] < 0.0:
+                        last = k + 1
                         break
-            for k in range(pair_ptr[s], looked):
+            for k in range(first, last):
                 if due[k] <= moved:
-                    due[k] = moved + best - backup[k] - CLEARLY * (abs(best) + abs(backup[k]) + moved)
+                    due[k] = moved + best - backup[k] - CLEARLY * (abs(best) + abs(backup[k]) + reach + moved)
             work.change[s] = best - v[s]
             lower, upper = min(lower, work.change[s]), max(upper, work.change[s])
         sweep += 1
