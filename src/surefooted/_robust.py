@@ -342,8 +342,8 @@ def optimistic_iteration(
     Pairs that cannot be greedy are not looked at, which changes nothing. When v has moved by d, no backup has grown by
     more than max d and the best has grown by min d at least: a pair that was `gap` below the best is so again only
     after the sum of max d - min d reaches it (Puterman 1994, Sec. 6.7). A pair whose `ceiling` is below the best is
-    not looked at further, and nothing beats the largest reward followed by the best state. Of equal pairs the first is
-    greedy.
+    not looked at further, nor is one whose reward followed by the best state does not beat it. Of equal pairs the first
+    is greedy.
     """
     lower, upper, sweep = -np.inf, np.inf, 0
     n, flat = len(v), True
@@ -358,9 +358,7 @@ def optimistic_iteration(
         return lower, upper, sweep
     work, each = workspace(n), workspace(n + 1).order
     backup, due, ones = np.empty(len(r)), np.zeros(len(r)), np.zeros(n) + 1.0
-    moved, largest = 0.0, -np.inf
-    for k in range(len(r)):
-        largest = max(largest, r[k])
+    moved, is_boxes = 0.0, rows.width[0] < 0.0
     if flat:
         for s in range(n):
             work.change[s] = r[pair[s]]
@@ -368,13 +366,16 @@ def optimistic_iteration(
     while sweep < most:
         rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
         lower, upper = np.inf, -np.inf
-        cap = largest + v[work.order[0]]
-        reach = abs(v[work.order[0]]) + abs(v[work.order[n - 1]])
+        top = v[work.order[0]]
+        reach = abs(top) + abs(v[work.order[n - 1]])
         for s in range(n):
             first, last, best, before = pair_ptr[s], pair_ptr[s + 1], -np.inf, pair[s]
             for i in range(first - 1, last):  # the pair that was greedy before comes first
                 k = i if i >= first else before
                 if i == before or due[k] > moved:
+                    continue
+                if i > pair[s] and is_boxes and r[k] + top <= best:
+                    backup[k] = r[k] + top
                     continue
                 if i >= first and rows.first[k] < rows.last[k] and (rows.slack[k] < NARROW or rows.width[k] >= 0.0):
                     backup[k] = r[k] + ceiling(rows, k, v, work.order, work.prefix)
@@ -383,9 +384,6 @@ def optimistic_iteration(
                 backup[k] = r[k] + extreme(rows, k, v, work.order, work.rank, work.prefix)
                 if backup[k] > best or (backup[k] == best and k < pair[s]):
                     best, pair[s] = backup[k], k
-                    if best >= cap and k == first and rows.width[k] < 0.0:
-                        last = k + 1
-                        break
             for k in range(first, last):
                 if due[k] <= moved:
                     due[k] = moved + best - backup[k] - CLEARLY * (abs(best) + abs(backup[k]) + reach + moved)
