@@ -10,6 +10,7 @@ import oracles
 from surefooted import _intervals, _kernels, _robust, confidence, planning, solve
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
+from surefooted.live import LiveSet
 from surefooted.mdp import TabularMDP
 from surefooted.noise import Noise
 from surefooted.plausible import Plausible
@@ -694,7 +695,7 @@ def test_a_live_set_is_what_asking_again_would_give(confident, staged):
         counts = Counts(mdp.space, stages=mdp.stages)
         if seed % 3 == 0:
             counts = sampled(mdp, 30, rng)
-        live, policy = confidence.LiveSet(confident, counts, 0.1), Policy.uniform(mdp.space)
+        live, policy = LiveSet(confident, counts, 0.1), Policy.uniform(mdp.space)
         assert_same_set(live.current(), confident(counts, 0.1))
         for step in range(30):
             for _ in range(int(rng.choice([0, 1, 1, 2, 20]))):
@@ -723,7 +724,7 @@ def test_a_live_set_of_another_function_is_asked_anew_each_time():
         return Plausible.exactly(mdp) if counts.total > 3 else confidence.bernstein(counts, delta)
 
     counts = Counts(mdp.space)
-    live = confidence.LiveSet(shrinking, counts, 0.1)
+    live = LiveSet(shrinking, counts, 0.1)
     for _ in range(6):
         counts.add(0, int(mdp.space.actions(0)[0]), 0.5, 1)
         assert_same_set(live.current(), shrinking(counts, 0.1))
@@ -782,7 +783,7 @@ def test_counts_remember_the_pairs_of_the_last_steps():
 def test_a_following_set_survives_long_stretches_and_new_memory():
     mdp = some_dynamics(3, 40, 2, 1, False)
     counts, rng = Counts(mdp.space), np.random.default_rng(1)
-    live = confidence.LiveSet(confidence.bernstein, counts, 0.1)
+    live = LiveSet(confidence.bernstein, counts, 0.1)
     for size in (3, 5_000, 1, 200, 9_000, 2):
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=size), rng.random(size), rng.integers(40, size=size))
         before = live.current().compact()

@@ -21,7 +21,10 @@ _HOMES = {
     "CUCRL2": "surefooted.agents.cucrl2",
     "Counts": "surefooted.counts",
     "EULER": "surefooted.agents.euler",
+    "History": "surefooted.history",
     "InvalidTable": "surefooted.errors",
+    "Knowledge": "surefooted.knowledge",
+    "Mechanics": "surefooted.mechanics",
     "Noise": "surefooted.noise",
     "Policy": "surefooted.policy",
     "Problem": "surefooted.problems",
@@ -32,7 +35,9 @@ _HOMES = {
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
     "evaluate": "surefooted.oracle",
+    "read_history": "surefooted.history",
     "simulate": "surefooted.simulation",
+    "write_history": "surefooted.history",
 }
 _MODULES = (
     "agents",
@@ -69,7 +74,12 @@ if TYPE_CHECKING:
     from surefooted.counts import Counts as Counts
     from surefooted.errors import InvalidTable as InvalidTable
     from surefooted.errors import SurefootedError as SurefootedError
+    from surefooted.history import History as History
+    from surefooted.history import read_history as read_history
+    from surefooted.history import write_history as write_history
+    from surefooted.knowledge import Knowledge as Knowledge
     from surefooted.mdp import TabularMDP as TabularMDP
+    from surefooted.mechanics import Mechanics as Mechanics
     from surefooted.noise import Noise as Noise
     from surefooted.oracle import evaluate as evaluate
     from surefooted.policy import Policy as Policy

@@ -62,6 +62,9 @@ class Certificate(Protocol):
     def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """The same after looking at the past again with today's set."""
 
+    def restart(self, plausible: Plausible, past: Past) -> None:
+        """Forget everything that was proved with other sets than this one."""
+
     def state_dict(self) -> dict[str, Any]:
         """What it remembers."""
 
@@ -269,6 +272,10 @@ class Ledger:
             )
         offered = 0 if whole and steps < most else steps
         return Offer(offered, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
+
+    def restart(self, plausible: Plausible, past: Past) -> None:
+        """Forget everything that was proved."""
+        self.proof, self.losses = None, {}
 
     def state_dict(self) -> dict[str, Any]:
         """The proof and the losses."""

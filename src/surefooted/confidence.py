@@ -92,31 +92,6 @@ def _own_rows(kind: int, counts: Counts, delta: float) -> Plausible:
     return Following(kind, counts, delta).compact()
 
 
-class LiveSet:
-    """The set of counts that go on growing: after more steps, only the rows of the pairs they visited are made anew.
-
-    Equal to asking `confidence` again, and much faster where rows depend on their own counts alone; others are asked
-    again. What `current` returned before may have changed.
-    """
-
-    def __init__(self, confidence: Confidence, counts: Counts, delta: float) -> None:
-        self.confidence, self.counts, self.delta = confidence, counts, delta
-        _sizes(counts, delta)
-        kind = KINDS.get(confidence)
-        self._following = None if kind is None else Following(kind, counts, delta)
-        self._set = self._following or confidence(counts, delta)
-        self._asked = (counts.added, counts.visits)
-
-    def current(self) -> Plausible:
-        """The set now."""
-        if self._following is not None:
-            self._following.follow()
-        elif self._asked[0] != self.counts.added or self._asked[1] is not self.counts.visits:
-            self._set = self.confidence(self.counts, self.delta)
-            self._asked = (self.counts.added, self.counts.visits)
-        return self._set
-
-
 def _ball(counts: Counts, width_r: Floats, width_p: Floats) -> Plausible:
     """L1 balls around p̂."""
     next_ptr, next_state, count = counts.rows()

@@ -178,6 +178,36 @@ class Mechanics(FrozenArrays):
                 r[k] = earned[0] + joint @ (earned - earned[0])
         return np.array(ptr, dtype=np.int64), np.concatenate(states), np.concatenate(mass), r
 
+    def contradictions(self, pairs: Ints, noise: ArrayLike, next_states: Ints) -> list[str]:
+        """One sentence for each step that did not lead where f(s, a, ξ) does; noise [n, C] or [n], known to exist."""
+        xi = np.asarray(noise).reshape(len(pairs), -1)
+        faults = []
+        for i, (k, y) in enumerate(zip(pairs.tolist(), next_states.tolist(), strict=True)):
+            wanted = int(self.outcomes(k)[tuple(xi[i])])
+            if wanted != y:
+                shown = tuple(xi[i].tolist()) if xi.shape[1] > 1 else xi[i, 0]
+                faults.append(f"step {i}: {self._at(k)}: noise {shown} leads to state {wanted}, and it led to {y}")
+        return faults
+
+    def draw_noise(self, laws: Sequence[ArrayLike], pairs: Ints, next_states: Ints, rng: np.random.Generator) -> Ints:
+        """Noise [n, C] of steps whose next states were drawn already: ξ by its laws, given where it led."""
+        known = self.check_laws(laws)
+        flat, n = np.empty(len(pairs), dtype=np.int64), self.space.n_states
+        for key in np.unique(pairs * n + next_states):
+            k, y = divmod(int(key), n)
+            joint = np.ones(1)
+            for i in self.law[k]:
+                joint = np.multiply.outer(joint, known[i]).ravel()
+            joint = np.where(self.outcomes(k).ravel() == y, joint, 0.0)
+            if joint.sum() <= 0:
+                raise InvalidTable("no such noise", [f"{self._at(k)}: no noise leads to state {y}"])
+            here = (pairs == k) & (next_states == y)
+            flat[here] = rng.choice(joint.size, size=int(here.sum()), p=joint / joint.sum())
+        xi = np.empty((len(pairs), self.n_components), dtype=np.int64)
+        for k in np.unique(pairs).tolist():
+            xi[pairs == k] = np.stack(np.unravel_index(flat[pairs == k], self.shape(k)), axis=1)
+        return xi
+
     def check_laws(self, laws: Sequence[ArrayLike]) -> list[Floats]:
         """The laws as arrays, if each is a law of the right size."""
         faults: list[str] = []

@@ -83,12 +83,16 @@ class PaperCertificate:
     def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """The same with every past policy evaluated anew, if that is what this certificate does."""
         if self.reevaluate:
-            self.earned = 0.0
-            for q, (episodes, steps) in self.episodes.items():
-                bound = self._baseline(plausible) if q == 0 else self._bound(plausible, past.policies[q], past.t)
-                self.bounds[q] = bound
-                self.earned += steps * bound.gain - episodes * bound.span
+            self.restart(plausible, past)
         return self.offer(plausible, policy, past, most, whole)
+
+    def restart(self, plausible: Plausible, past: Past) -> None:
+        """Evaluate every past policy anew, and forget what was proved before."""
+        self.earned = 0.0
+        for q, (episodes, steps) in self.episodes.items():
+            bound = self._baseline(plausible) if q == 0 else self._bound(plausible, past.policies[q], past.t)
+            self.bounds[q] = bound
+            self.earned += steps * bound.gain - episodes * bound.span
 
     def _baseline(self, plausible: Plausible) -> Bound:
         """What an episode of the baseline earns: its gain and span if they are known."""

@@ -1,6 +1,6 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -19,6 +19,7 @@ from surefooted.space import Bools, Floats, Ints, Space
 from surefooted.staged import Dynamics
 
 CHUNK = 1 << 16  # steps of one episode that are played before they are counted
+TELLER = 77  # the branch of a seed that noise is drawn from
 BLOCK = 1 << 12  # numbers drawn at a time for the steps of short episodes
 
 
@@ -127,16 +128,24 @@ def simulate(
         where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
         if where.shape != (episodes,):
             raise InvalidTable("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
-        return simulate_episodes(problem.mdp, agent, where, seed)
+        return simulate_episodes(problem.mdp, agent, where, seed, problem.laws)
     if steps is None or episodes is not None or starts is not None:
         raise InvalidTable("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
     return _simulate_steps(problem, agent, steps, seed)
 
 
 def simulate_episodes(
-    mdp: Dynamics, agent: EpisodicPlayer, starts: Ints, seed: int | np.random.SeedSequence = 0
+    mdp: Dynamics,
+    agent: EpisodicPlayer,
+    starts: Ints,
+    seed: int | np.random.SeedSequence = 0,
+    laws: Sequence[Floats] = (),
 ) -> EpisodicRun:
-    """Play an episode from each of `starts` [K] on a table, or on one table for each stage."""
+    """Play an episode from each of `starts` [K] on a table, or on one table for each stage.
+
+    `laws` are those of the noise that the agent's mechanics observe, if they do.
+    """
+    teller = _teller(agent, laws, seed)
     faults = _misfits(mdp, agent.space, agent.bounded)
     if agent.episodes:
         faults.append(f"the agent has played already, {agent.episodes} episodes")
@@ -170,8 +179,32 @@ def simulate_episodes(
             u = float(coins[-1])
         episode = (pairs[i], rewards[i], next_states[i])
         _play.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)
-        agent.absorb(*episode, u)
+        if teller is None:
+            agent.absorb(*episode, u)
+        else:
+            agent.absorb(*episode, u, teller(pairs[i], next_states[i]))
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
+
+
+def _first_contradiction(agent: Player, pairs: Ints, rewards: Floats, next_states: Ints) -> int:
+    """The first of these steps that contradicts what the agent was told of the problem, or -1."""
+    return -1 if agent.informed is None else agent.informed.first_contradiction(pairs, rewards, next_states)
+
+
+def _teller(
+    agent: Player | EpisodicPlayer, laws: Sequence[Floats], seed: int | np.random.SeedSequence
+) -> Callable[[Ints, Ints], Ints] | None:
+    """What tells the noise [n, C] of steps to an agent whose mechanics observe it; None if they do not."""
+    informed = agent.informed
+    if informed is None or informed.noise is None:
+        return None
+    mechanics = informed.noise.mechanics
+    if len(laws) != len(mechanics.sizes):
+        fault = f"its mechanics observe noise of {len(mechanics.sizes)} laws, and the problem has {len(laws)}"
+        raise InvalidTable("agent and problem do not fit", [fault])
+    known = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    rng = np.random.default_rng(np.random.SeedSequence(known.entropy, spawn_key=(*known.spawn_key, TELLER)))
+    return lambda pairs, next_states: mechanics.draw_noise(laws, pairs, next_states, rng)
 
 
 def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
@@ -203,7 +236,11 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
         raise InvalidTable("agent and problem do not fit", faults)
     if not is_whole(steps, 1):
         raise InvalidTable("no such run", [f"steps {steps} must be a positive whole number"])
-    world = np.random.default_rng(seed)
+    world, teller, informed = (
+        np.random.default_rng(seed),
+        _teller(agent, problem.laws, seed),
+        agent.informed is not None,
+    )
     table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
     nothing, no_pairs = np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -215,22 +252,36 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
         part = slice(done, done + min(episode.left, CHUNK, steps - done))
         deterministic = no_pairs if episode.policy.pair is None else episode.policy.pair
         weights = nothing if episode.policy.weights is None else episode.policy.weights
-        length, u = _play.play_episode(
-            world,
-            agent.coin,
-            *table,
-            deterministic,
-            weights,
-            episode.allowed,
-            agent.u,
-            s,
-            pairs[part],
-            rewards[part],
-            next_states[part],
-        )
-        part = slice(done, done + length)
+        before = None
+        if informed:
+            before = (world.bit_generator.state, agent.coin.bit_generator.state, episode.allowed.copy())
+        while True:
+            length, u = _play.play_episode(
+                world,
+                agent.coin,
+                *table,
+                deterministic,
+                weights,
+                episode.allowed,
+                agent.u,
+                s,
+                pairs[part],
+                rewards[part],
+                next_states[part],
+            )
+            part = slice(done, done + length)
+            last = _first_contradiction(agent, pairs[part], rewards[part], next_states[part])
+            if before is None or last < 0 or last == length - 1:
+                break
+            # it will stop there: play again as far as that, with the same draws
+            world.bit_generator.state, agent.coin.bit_generator.state, episode.allowed[:] = before
+            part = slice(done, done + last + 1)
         ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)
         done, s = part.stop, int(next_states[part.stop - 1])
-        agent.absorb(pairs[part], rewards[part], next_states[part], u, ended)
+        if teller is None:
+            agent.absorb(pairs[part], rewards[part], next_states[part], u, ended)
+        else:
+            noise = teller(pairs[part], next_states[part])
+            agent.absorb(pairs[part], rewards[part], next_states[part], u, ended, noise)
     record = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
     return Run(problem.start, *record, pairs, rewards, next_states)

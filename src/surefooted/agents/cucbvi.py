@@ -7,11 +7,13 @@ import numpy as np
 from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.learner import Learner
+from surefooted.agents.learner import EpisodicLearner, Learner
 from surefooted.agents.ucbvi import UCBVI
 from surefooted.baseline import Baseline
 from surefooted.episode_certificate import EpisodeLedger
 from surefooted.errors import InvalidTable
+from surefooted.knowledge import Knowledge
+from surefooted.live import LiveSet
 from surefooted.planning import Side
 from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
@@ -92,8 +94,41 @@ class CUCBVI(EpisodicPlayer):
         """Whether its learner is for dynamics that change with the stage; one that does not say is taken to be."""
         return bool(getattr(self.learner, "stage_dependent", True))
 
+    @property
+    def informed(self) -> LiveSet | None:
+        """The learner's set that holds what was declared beforehand, if anything was."""
+        return getattr(self.learner, "informed", None)
+
+    def trust(self, knowledge: Knowledge | None) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before.
+
+        Everything that was proved with what was declared before is forgotten, and the past is bounded anew.
+        """
+        if not isinstance(self.learner, EpisodicLearner):
+            raise InvalidTable("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
+        self.learner.trust(knowledge)
+        ledger = EpisodeLedger(self.space.n_states, self.alpha, self.baseline.start_values, self.reevaluate)
+        if not ledger.is_known:
+            low, high = (self.learner.bound([self.baseline.policy], side)[0] for side in SIDES)
+            ledger.tighten_baseline(low, high)
+        ids = self.ledger.policies
+        place = {q: i for i, q in enumerate(ids)}
+        bounds = self.learner.bound([self.policies[q] for q in ids], "pessimistic") if ids else np.zeros((0, 0))
+        for s, decision in zip(self.starts, self.decisions, strict=True):
+            if decision.policy in place:
+                ledger.explored(decision.policy, s, float(bounds[place[decision.policy], s]))
+            else:
+                ledger.conserved(s)
+        self.ledger, self.reviewed = ledger, (0, 0)
+
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
+        if self.informed is not None:
+            self.informed.current()  # where data and declaration no longer agree is noticed here
+        if contradictions := self.contradictions:
+            more = f" (and {len(contradictions) - 1} more)" if len(contradictions) > 1 else ""
+            reason = f"Plays the baseline: what was declared is contradicted: {contradictions[0]}{more}."
+            return self._play_baseline(s, reason)
         policy, ledger = self.learner.propose(), self.ledger  # step 1
         known = self.known_id(policy)
         if not ledger.is_known:
@@ -119,6 +154,8 @@ class CUCBVI(EpisodicPlayer):
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Step 4: add the episode to the history."""
         if self.learn_from == "all" or self.decisions[-1].role == "optimistic":
+            if isinstance(self.learner, EpisodicLearner):
+                self.learner.noise = self.noise
             self.learner.learn(pairs, rewards, next_states)
 
     def _play_baseline(self, s: int, reason: str) -> tuple[Policy, Decision]:

@@ -11,6 +11,8 @@ from surefooted.baseline import Baseline
 from surefooted.certificate import SWEEPS, Ledger, Offer, Past
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
+from surefooted.knowledge import Knowledge
+from surefooted.live import LiveSet
 from surefooted.paper_certificate import PaperCertificate
 from surefooted.planning import Plan
 from surefooted.plausible import Plausible
@@ -39,8 +41,9 @@ class Learner(Protocol):
 class CUCRL2(Player):
     """Plays a learner's policy while a certificate proves that it can be afforded, and the baseline otherwise.
 
-    `learner` is UCRL2 unless given; `delta` (0.05) and `options` go to UCRL2 (confidence, bounded). Choices, the
-    paper's in brackets:
+    `learner` is UCRL2 unless given; `delta` (0.05) and `options` go to UCRL2 (confidence, bounded, knowledge). If an
+    observation contradicts the knowledge, it plays the baseline until `trust` says what to believe instead. Choices,
+    the paper's in brackets:
 
     - `certificate`: "induction", "segments", "reevaluated" (the experiments), "paper" (the analysis);
     - `strict`: keep a reserve for the way back to the baseline (False), without which the condition can be violated
@@ -102,6 +105,25 @@ class CUCRL2(Player):
         self.review_work = 0.0  # transitions looked at by all reviews, at most
         self.last_length = 0  # T_{k-1}
 
+    @property
+    def informed(self) -> LiveSet | None:
+        """The learner's set that holds what was declared beforehand, if anything was."""
+        return getattr(self.learner, "informed", None)
+
+    def trust(self, knowledge: Knowledge | None) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before.
+
+        Everything that was proved with what was declared before is forgotten, and the past is proved anew.
+        """
+        if not isinstance(self.learner, UCRL2):
+            raise InvalidTable("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
+        self.learner.trust(knowledge)
+        if self.start is not None:
+            past = Past(self.start, self.played, self.policies, self.t)
+            self.certificate.restart(self.learner.plausible(), past)
+            self.reviewed = (0, 0)
+            self._plan()
+
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`."""
         assert self.start is not None
@@ -110,6 +132,8 @@ class CUCRL2(Player):
             self.last_length = self.t - self.decisions[-1].t
             if isinstance(self.certificate, PaperCertificate):
                 self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
+        if contradictions := self.contradictions:
+            return self._distrust(contradictions)
         plan = self.learner.propose(plausible, self.t)  # step 3
         past = Past(self.start, self.played, self.policies, self.t)
         most = max(self.t, self.minimum) if self.affordable else self.last_length + 1
@@ -140,6 +164,14 @@ class CUCRL2(Player):
         self.reviewed, self.review_work = (self.t, explored), work
         return True
 
+    def _distrust(self, contradictions: list[str]) -> Episode:
+        """What was declared is wrong, and with it perhaps what was proved: play safe until told otherwise."""
+        more = f" (and {len(contradictions) - 1} more)" if len(contradictions) > 1 else ""
+        reason = f"Plays the baseline: what was declared is contradicted: {contradictions[0]}{more}."
+        steps = max(1, int(self.patience * self.t))
+        decision = Decision("baseline", reason, -1, self.t, 0, steps)
+        return Episode(self.baseline.policy, decision, np.full(self.space.n_pairs, UNLIMITED), steps)
+
     def _explore(self, plan: Plan, allowed: Ints, offer: Offer) -> Episode:
         steps = f"{offer.steps} step" + "s" * (offer.steps > 1)
         reason = f"Explores for at most {steps}, which could cost {offer.cost:.1f}; {offer.budget:.1f} saved up."
@@ -166,6 +198,7 @@ class CUCRL2(Player):
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
         own = {"certificate": self.certificate.state_dict(), "reviewed": self.reviewed, "last_length": self.last_length}
         own["review_work"] = self.review_work
+        own["live"] = None if self.informed is None else self.informed.state_dict()
         return self._player_state() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
@@ -174,4 +207,6 @@ class CUCRL2(Player):
         self.certificate.load_state_dict(state["certificate"])
         self.reviewed, self.last_length = state["reviewed"], state["last_length"]
         self.review_work = state["review_work"]
+        if self.informed is not None and state["live"] is not None:
+            self.informed.load_state_dict(state["live"])
         return self

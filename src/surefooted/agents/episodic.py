@@ -15,6 +15,8 @@ from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision
 from surefooted.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.live import LiveSet
+from surefooted.mechanics import Noise
 from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
 
@@ -37,8 +39,19 @@ class EpisodicPlayer(ABC):
         self.pairs = np.empty(self.horizon, dtype=np.int64)  # of the episode under way
         self.rewards = np.empty(self.horizon)
         self.next_states = np.empty(self.horizon, dtype=np.int64)
+        self.noise = np.zeros((0, 1), dtype=np.int64)  # if the mechanics observe it
         self._policy_ids: dict[tuple[bytes, tuple[int, ...], bool], int] = {}
         self._last: tuple[Policy | None, int] = (None, -1)
+
+    @property
+    def informed(self) -> LiveSet | None:
+        """The set that holds what was declared beforehand, if anything was."""
+        return None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What was observed that contradicts what was declared; nothing while all is well."""
+        return [] if self.informed is None else list(self.informed.contradictions)
 
     @abstractmethod
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
@@ -70,8 +83,12 @@ class EpisodicPlayer(ABC):
         pair = policy.pair_at(self.space.check_state(s), self.u, self.h)
         return replace(self.decisions[-1], action=int(self.space.pair_action[pair]))
 
-    def observe(self, s: int, a: int, r: float, s_next: int) -> None:
-        """Take in one step; learn if it was the last. Nothing changes if the step is impossible."""
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+        """Take in one step; learn if it was the last. Nothing changes if the step is impossible.
+
+        `noise` is for mechanics that observe it. What contradicts what was declared is noticed at once; the episode
+        under way is played to its end.
+        """
         policy, s = self._current(), self.space.check_state(s)
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
         if s != self.state:
@@ -84,6 +101,13 @@ class EpisodicPlayer(ABC):
             )
             raise InvalidTable("another action was played", [fault])
         reward = check_reward(self.space, s, a, r, self.bounded)
+        if noise is not None and self.informed is None:
+            raise InvalidTable("this step cannot be counted", ["noise is given, and no mechanics were declared"])
+        told = None if self.informed is None else self.informed.check_noise(pair, noise)
+        if told is not None:
+            self.noise = np.concatenate([self.noise[: self.h], told]) if self.h else told
+        if self.informed is not None:
+            self.informed.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
         self.pairs[self.h], self.rewards[self.h], self.next_states[self.h] = pair, reward, s_next
         self.h, self.state = self.h + 1, s_next
         if not policy.is_deterministic:
@@ -91,9 +115,12 @@ class EpisodicPlayer(ABC):
         if self.h == self.horizon:
             self.learn(self.pairs, self.rewards, self.next_states)
 
-    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float) -> None:
+    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, noise: Ints | None = None) -> None:
         """Take in the episode that a simulator played with this agent's `policy`, `coin` and `u`."""
         self.u, self.h, self.state = u, self.horizon, int(next_states[-1])
+        if self.informed is not None:
+            self.noise = self.noise if noise is None else noise
+            self.informed.notice(pairs, rewards, next_states, noise)
         self.learn(pairs, rewards, next_states)
 
     def policy_id(self, policy: Policy) -> int:
@@ -146,6 +173,7 @@ class EpisodicPlayer(ABC):
             "pairs": self.pairs[under_way].copy(),
             "rewards": self.rewards[under_way].copy(),
             "next_states": self.next_states[under_way].copy(),
+            "noise": self.noise[under_way].copy(),
         }
 
     def _restore_player(self, state: dict[str, Any]) -> None:
@@ -158,6 +186,7 @@ class EpisodicPlayer(ABC):
         self._last = (None, -1)
         for name in ("pairs", "rewards", "next_states"):
             getattr(self, name)[: len(state[name])] = state[name]
+        self.noise = state["noise"].copy()
         self.policy = self.policies[self.decisions[-1].policy] if self.decisions else None
 
 

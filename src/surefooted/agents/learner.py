@@ -13,9 +13,11 @@ import numpy as np
 from surefooted import _robust
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.confidence import Confidence, LiveSet, likelihood
+from surefooted.confidence import Confidence, likelihood
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
+from surefooted.knowledge import Knowledge
+from surefooted.live import LiveSet
 from surefooted.planning import Side
 from surefooted.plausible import Plausible
 from surefooted.policy import NO_WEIGHTS, Policy
@@ -50,7 +52,8 @@ class EpisodicLearner(EpisodicPlayer):
 
     `confidence` makes the set; on its event, of probability at least 1 - delta, all bounds hold at all times. With
     `stage_dependent` each stage has dynamics of its own. `bounded` False lets rewards leave [0, r_max]; then no
-    interval but Hoeffding's for sub-Gaussian noise covers them.
+    interval but Hoeffding's for sub-Gaussian noise covers them. `knowledge` makes the set smaller; once it is
+    contradicted, the data alone make it.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class EpisodicLearner(EpisodicPlayer):
         confidence: Confidence = likelihood,
         stage_dependent: bool = False,
         bounded: bool = True,
+        knowledge: Knowledge | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         super().__init__(space, horizon, bounded, seed)
@@ -69,12 +73,21 @@ class EpisodicLearner(EpisodicPlayer):
             raise InvalidTable("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         self.delta, self.confidence = delta, confidence
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
-        self.live = LiveSet(confidence, self.counts, delta)
+        self.live = LiveSet(confidence, self.counts, delta, knowledge)
         self._work = _robust.workspace(space.n_states)
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
         self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
         self._row_offset = np.arange(self.horizon) * self.stride
+
+    @property
+    def informed(self) -> LiveSet | None:
+        """The set that holds what was declared beforehand, if anything was."""
+        return self.live if self.live.knowledge is not None else None
+
+    def trust(self, knowledge: Knowledge | None) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before."""
+        self.live.trust(knowledge)
 
     @abstractmethod
     def propose(self) -> Policy:
@@ -87,6 +100,8 @@ class EpisodicLearner(EpisodicPlayer):
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count the steps of an episode."""
         self.counts.add_checked(pairs + self._row_offset if self.stride else pairs, rewards, next_states)
+        if self.live.noise is not None:
+            self.live.count_noise(pairs, self.noise)
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns, by backward induction over the set (Eq. `pess_pe_fh`)."""
@@ -126,13 +141,13 @@ class EpisodicLearner(EpisodicPlayer):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"counts": self.counts.state_dict()}
+        return self._player_state() | {"counts": self.counts.state_dict(), "live": self.live.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         self._restore_player(state)
         self.counts.__dict__.update(Counts.from_state_dict(self.space, state["counts"]).__dict__)
-        self.live = LiveSet(self.confidence, self.counts, self.delta)
+        self.live.load_state_dict(state["live"])
         return self
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from surefooted.agents.agent import Decision, Role
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.live import LiveSet
+from surefooted.mechanics import Noise
 from surefooted.policy import Policy
 from surefooted.policy_log import PolicyLog
 from surefooted.space import Floats, Ints, Space
@@ -60,6 +62,16 @@ class Player(ABC):
         self._allowed = np.ones(space.n_pairs, dtype=np.int64)
         self._allowed_at: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))  # steps counted then, and their visits
 
+    @property
+    def informed(self) -> LiveSet | None:
+        """The set that holds what was declared beforehand, if anything was."""
+        return None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What was observed that contradicts what was declared; nothing while all is well."""
+        return [] if self.informed is None else list(self.informed.contradictions)
+
     @abstractmethod
     def next_episode(self) -> Episode:
         """The episode that starts now; subclasses are the pseudo-code of this."""
@@ -79,8 +91,11 @@ class Player(ABC):
         pair = episode.policy.pair_at(self.space.check_state(s), self.u)
         return replace(episode.decision, action=int(self.space.pair_action[pair]))
 
-    def observe(self, s: int, a: int, r: float, s_next: int) -> None:
-        """Count one step; plan again if it ended the episode. Nothing changes if the step is impossible."""
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+        """Count one step; plan again if it ended the episode. Nothing changes if the step is impossible.
+
+        `noise` is for mechanics that observe it. A step that contradicts what was declared ends the episode.
+        """
         episode = self._current()
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
         if s != self.state:
@@ -92,18 +107,36 @@ class Player(ABC):
                 f"state {s}: the agent asked for action {asked}, not {a}; what it proves holds only for what it asks"
             )
             raise InvalidTable("another action was played", [fault])
-        self.counts.add_steps(np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+        informed, step = self.informed, (np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+        if noise is not None and informed is None:
+            raise InvalidTable("this step cannot be counted", ["noise is given, and no mechanics were declared"])
+        told = None if informed is None else informed.check_noise(pair, noise)
+        self.counts.add_steps(*step)
+        contradicted = self._compare(*step, told)
         self.state = s_next
         episode.allowed[pair] -= 1
         if episode.policy.pair is None:
             self.u = float(self.coin.random())
-        self._advance(1, bool(episode.allowed[pair] <= 0))
+        self._advance(1, bool(episode.allowed[pair] <= 0) or contradicted)
 
-    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, ended: bool) -> None:
-        """Count the steps of an episode that a simulator played with this agent's `episode`, `coin` and `u`."""
+    def absorb(
+        self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, ended: bool, noise: Ints | None = None
+    ) -> None:
+        """Count the steps of an episode that a simulator played with this agent's `episode`, `coin` and `u`.
+
+        None of them but the last contradicts what was declared. `noise` [n, C] is for mechanics that observe it.
+        """
         self.counts.add_checked(pairs, rewards, next_states)
+        contradicted = self._compare(pairs, rewards, next_states, noise)
         self.u, self.state = u, int(next_states[-1])
-        self._advance(len(pairs), ended)
+        self._advance(len(pairs), ended or contradicted)
+
+    def _compare(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> bool:
+        """Compare steps with what was declared, and count their noise: whether they contradict it."""
+        if self.informed is None:
+            return False
+        self.informed.count_noise(pairs, noise)
+        return self.informed.notice(pairs, rewards, next_states, noise)
 
     def policy_id(self, policy: Policy) -> int:
         """The index of a policy among the distinct ones of this run, where it is added if it is new."""

@@ -15,6 +15,7 @@ from surefooted._arrays import is_whole
 from surefooted.agents.learner import EpisodicLearner, GreedyPlan
 from surefooted.confidence import Confidence, likelihood
 from surefooted.errors import InvalidTable
+from surefooted.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
@@ -44,6 +45,7 @@ class UCBVI(EpisodicLearner):
         confidence: Confidence = likelihood,
         stage_dependent: bool = False,
         bounded: bool = True,
+        knowledge: Knowledge | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         super().__init__(
@@ -53,6 +55,7 @@ class UCBVI(EpisodicLearner):
             confidence=confidence,
             stage_dependent=stage_dependent,
             bounded=bounded,
+            knowledge=knowledge,
             seed=seed,
         )
         faults = []
@@ -62,6 +65,8 @@ class UCBVI(EpisodicLearner):
             faults.append(f"bonus {bonus!r} needs `episodes`, the number of episodes in its logarithm, not {episodes}")
         elif bonus != "boxes" and self.horizon > int(episodes or 0) * self._n_pairs:
             faults.append(f"the event E_1 is proved for horizons up to episodes x S x A, not for {self.horizon}")
+        if knowledge is not None and bonus == "hoeffding":
+            faults.append("bonus 'hoeffding' bounds policies by itself, and knowledge has no effect: use 'boxes'")
         if faults:
             raise InvalidTable("no such agent", faults)
         self.bonus, self.limit = bonus, None if episodes is None or bonus == "boxes" else int(episodes)

@@ -10,9 +10,11 @@ import numpy as np
 from surefooted import planning
 from surefooted.agents.agent import Decision
 from surefooted.agents.player import UNLIMITED, Episode, Player
-from surefooted.confidence import Confidence, LiveSet, likelihood
+from surefooted.confidence import Confidence, likelihood
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
+from surefooted.knowledge import Knowledge
+from surefooted.live import LiveSet
 from surefooted.planning import Plan
 from surefooted.plausible import Plausible
 from surefooted.space import Space
@@ -24,7 +26,7 @@ class UCRL2(Player):
     An episode ends as soon as some pair has been visited in it as often as ever before (at least once); with `dynamic`,
     also when it has lasted one step longer than the one before it, so that T_k <= T_{k-1} + 1. `bounded` False lets
     rewards leave [0, r_max], as the paper's experiments do; then no interval but Hoeffding's for sub-Gaussian noise
-    covers them.
+    covers them. `knowledge` makes the set smaller; once it is contradicted, the data alone make it.
     """
 
     def __init__(
@@ -35,13 +37,23 @@ class UCRL2(Player):
         confidence: Confidence = likelihood,
         dynamic: bool = False,
         bounded: bool = True,
+        knowledge: Knowledge | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         if not 0 < delta < 1:
             raise InvalidTable("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         super().__init__(space, Counts(space, bounded), seed)
-        self.live, self.dynamic = LiveSet(confidence, self.counts, delta), dynamic
+        self.live, self.dynamic = LiveSet(confidence, self.counts, delta, knowledge), dynamic
         self.last_length = 0  # T_{k-1}
+
+    @property
+    def informed(self) -> LiveSet | None:
+        """The set that holds what was declared beforehand, if anything was."""
+        return self.live if self.live.knowledge is not None else None
+
+    def trust(self, knowledge: Knowledge | None) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before."""
+        self.live.trust(knowledge)
 
     def begin(self, s: int) -> None:
         """The run begins in s, or goes on there after a reset: an optimist may be moved."""
@@ -72,10 +84,11 @@ class UCRL2(Player):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"last_length": self.last_length}
+        return self._player_state() | {"last_length": self.last_length, "live": self.live.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         self._restore_player(state)
         self.last_length = state["last_length"]
+        self.live.load_state_dict(state["live"])
         return self

@@ -150,9 +150,11 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     """Let an agent act in the environment for a number of steps, over as many episodes as that takes.
 
     An agent of episodes of H steps begins anew every H steps, and the environment is reset with it. Where a terminated
-    episode absorbs, such an agent is told of the steps left, in which nothing happens (and 0 is earned).
+    episode absorbs, such an agent is told of the steps left, in which nothing happens (and 0 is earned). An agent whose
+    mechanics observe their noise is told `info["noise"]`.
     """
-    log = Transcript()
+    log, informed = Transcript(), getattr(agent, "informed", None)
+    needs_noise = informed is not None and informed.noise is not None
     horizon = agent.horizon if isinstance(agent, EpisodicPlayer) else None
     s, mask = _reset(bridge, seed)
     agent.begin(s)
@@ -173,7 +175,10 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
             start, mask = _reset(bridge, None)
         if terminated:
             s_next = start if bridge.terminal is None else bridge.terminal
-        agent.observe(s, a, r, s_next)
+        if needs_noise:
+            agent.observe(s, a, r, s_next, info.get("noise"))  # type: ignore[call-arg]
+        else:
+            agent.observe(s, a, r, s_next)
         log.add(s, a, r, s_next, bool(terminated), bool(truncated))
         jumped = over and not (terminated and bridge.terminal is None)  # no transition led to the new start
         if horizon is not None and terminated and bridge.terminal is not None:

@@ -16,6 +16,8 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
 from surefooted.baseline import Baseline
 from surefooted.errors import InvalidTable, NoSingleGain, SurefootedError
+from surefooted.history import read_history
+from surefooted.knowledge import Knowledge
 from surefooted.noise import Noise
 from surefooted.problems import ALL, Problem, make
 from surefooted.studies.spec import ProblemSpec, Setting, StudySpec, fingerprint
@@ -70,13 +72,17 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
         raise InvalidTable("no such agent", [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
     kind = imported(spec.kind) if ":" in spec.kind else AGENTS[spec.kind]
     arguments = {key: _value(key, value, problem) for key, value in spec.parameters.items()}
+    log = arguments.pop("history", None)
     accepted = inspect.signature(kind).parameters
     told: dict[str, Any] = {"seed": np.random.default_rng(seed), "alpha": setting.alpha, "horizon": problem.horizon}
     if "baseline" in accepted:
         told["baseline"] = _baseline(problem, spec.baseline == "known")
     arguments |= {key: value for key, value in told.items() if key in accepted and key not in arguments}
     try:
-        return kind(problem.space, **arguments)
+        agent = kind(problem.space, **arguments)
+        if log is not None:
+            _give_history(agent, log, problem)
+        return agent
     except InvalidTable as error:
         faults = [f"agents.{setting.agent}: {fault}" for fault in error.faults]
         raise InvalidTable("no such agent", faults) from error
@@ -132,6 +138,8 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
         if value not in CONFIDENCES:
             raise InvalidTable("no such confidence", [f"there is no {value!r}; there are {', '.join(CONFIDENCES)}"])
         return getattr(confidence, value)
+    if key == "knowledge" and isinstance(value, str | list | tuple):
+        return Knowledge.of(problem, *([value] if isinstance(value, str) else value))
     if key == "learner" and isinstance(value, str | dict):
         content = {"kind": value} if isinstance(value, str) else dict(value)
         word = content.pop("kind", None)
@@ -143,6 +151,20 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
             arguments["horizon"] = problem.horizon
         return kind(problem.space, **arguments)
     return value
+
+
+def _give_history(agent: Any, log: Any, problem: Problem) -> None:
+    """Fill an agent's counts from the files of a log."""
+    counts = getattr(getattr(agent, "learner", agent), "counts", None)
+    stages, bounded = (1, True) if counts is None else (counts.stages, counts.bounded)
+    read_history(
+        log,
+        problem.space,
+        stages=stages,
+        bounded=bounded,
+        state_labels=problem.state_labels,
+        action_labels=problem.action_labels,
+    ).into(agent)
 
 
 def _baseline(problem: Problem, is_known: bool) -> Baseline:
