@@ -23,7 +23,7 @@ def test_the_examples_run(block, tmp_path, monkeypatch):
 
 
 def test_the_readmes_numbers_are_right():
-    live, exact, episodes = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    live, _, exact, episodes = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     space: dict = {}
     exec(exact, space)
     assert space["known"].gain == pytest.approx(0.4)

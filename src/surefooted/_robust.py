@@ -21,6 +21,7 @@ NARROW = 0.3  # the mass that a box leaves free below which its ceiling is worth
 CLEARLY = 1e-12  # more than rounding, relatively
 PATIENT = 40  # sweeps of value iteration before it is helped by sweeps that keep the choices made
 FROZEN = 30  # such sweeps after each of the others
+HELPED = 400  # times that this is done: where several gains drift apart, more would only lose digits
 DRIFT = (
     15  # a segment of the baseline is extrapolated after so many times fewer sweeps: it can lose no more than a span
 )
@@ -392,7 +393,7 @@ def optimistic_iteration(
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        if sweep < PATIENT:
+        if sweep < PATIENT or sweep >= PATIENT + HELPED:
             move_damped(work.change, damping, v)
             moved += damping * (upper - lower) * (1.0 + CLEARLY)
         else:
@@ -456,7 +457,7 @@ def evaluate_policy(
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        if sweep < PATIENT:
+        if sweep < PATIENT or sweep >= PATIENT + HELPED:
             move_damped(work.change, damping, v)
         else:
             frozen_sweeps(state_ptr, pairs, weights, rows, r, work.order, damping, FROZEN, v)

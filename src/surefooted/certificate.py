@@ -6,7 +6,6 @@ on the event that the true MDP is in every set that was used. The proofs are in 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -148,11 +147,11 @@ class Proof:
     reference: Reference
     required: float  # (1 - α) gain_high
     terms: Mapping[str, float]
+    terminal: Floats = field(init=False, repr=False)
 
-    @cached_property
-    def terminal(self) -> Floats:
+    def __post_init__(self) -> None:
         """φ - max φ of the baseline's pessimistic bias."""
-        return np.asarray(self.reference.bias_low - self.reference.bias_low.max())
+        object.__setattr__(self, "terminal", self.reference.bias_low - self.reference.bias_low.max())
 
     @property
     def rate(self) -> float:

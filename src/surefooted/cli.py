@@ -64,13 +64,13 @@ def problems(
     save: Path | None,
     diameter: bool | None,
 ) -> None:
-    r"""List the problems, or show one: sizes, gains, spans, diameters, the paper's numbers beside ours.
+    """List the problems, or show one: sizes, gains, spans, diameters, the paper's numbers beside ours.
 
     \b
     surefooted problems
     surefooted problems inventory
     surefooted problems inventory --set capacity=20 --set normalise=realised --picture stock.png
-    """
+    """  # noqa: D301 click reads the escape
     from surefooted.problems import ALL, make
 
     if name is None:
@@ -98,12 +98,12 @@ def problems(
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw the problem (not a bare table).")
 @click.option("--diameter/--no-diameter", default=None, help="Compute D and Υ (default: up to 300 states).")
 def solve(file: Path, as_json: bool, picture: Path | None, diameter: bool | None) -> None:
-    r"""Solve a table or problem saved as FILE.npz exactly.
+    """Solve a table or problem saved as FILE.npz exactly.
 
     \b
     surefooted problems riverswim --save river.npz
     surefooted solve river.npz
-    """
+    """  # noqa: D301 click reads the escape
     from surefooted.mdp import TabularMDP
     from surefooted.problems import Problem
     from surefooted.summary import of_table

@@ -60,6 +60,14 @@ class PolicyLog(Sequence[Policy]):
         """All of them, in order."""
         return (self[i] for i in range(len(self)))
 
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence of the same policies."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
     def find(self, policy: Policy) -> int | None:
         """The number of a policy, or None if it is not here."""
         if policy is self._last[0] or policy == self._last[0]:

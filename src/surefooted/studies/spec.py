@@ -28,7 +28,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from surefooted.errors import InvalidTable, UnreadableFile
 
-PAPER = ("inventory", "maintenance", "gridworld", "certificates")  # the studies that come with the package
+PAPER = (
+    "inventory",
+    "maintenance",
+    "gridworld",
+    "certificates",
+    "structure",
+    "structure-maintenance",
+)  # the studies that come with the package
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[
