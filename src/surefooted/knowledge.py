@@ -154,7 +154,7 @@ class Knowledge:
         """One sentence for each pair or law at which data and declaration do not meet; nothing if all is well.
 
         If what was declared is true, there are none at any time with probability at least 1 - delta, on the event of
-        `plausible` (with `simplified_bernstein` there may be some by chance).
+        `plausible`. The intervals of `simplified_bernstein` prove nothing: with them only impossible steps count.
         """
         return self.read(confidence, counts, delta, noise)[1]
 
@@ -215,6 +215,9 @@ class Knowledge:
             r_upper,
         )
         plausible = Plausible(space, r_lower, r_upper, *rows, stages=counts.stages)
+        if kind == SIMPLIFIED:  # its intervals prove nothing, so that they contradict nothing either
+            hard = _known.OUTSIDE | (_known.REWARD if self._known != _known.FUNCTION else 0)
+            fault, crossed = fault & hard, np.zeros_like(crossed)
         return plausible, self._sentences(counts, fault, crossed) if fault.any() or crossed.any() else []
 
     @property

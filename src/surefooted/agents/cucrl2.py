@@ -22,6 +22,9 @@ CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
 EXPLORED_MORE = 0.02  # a review is due when the steps explored have grown by this share since the last one
 PLAYED_MORE = 0.1  # or all steps by this share
 WORK = 100_000  # transitions that reviews may look at for each step played: they cost no more than in proportion to T
+THINKING = 20_000  # and those that asking a certificate may, for each step played
+GRACE = 50_000  # steps, as if played before the first, so that nothing is spared early on
+LONGEST = 2e8  # transitions that asking once may look at
 
 CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
 
@@ -103,6 +106,7 @@ class CUCRL2(Player):
         self.policy_id(baseline.policy)  # policy 0
         self.reviewed = (0, 0)  # steps played and explored at the last review
         self.review_work = 0.0  # transitions looked at by all reviews, at most
+        self.thought = 0.0  # and by all questions to the certificate
         self.last_length = 0  # T_{k-1}
 
     @property
@@ -134,12 +138,16 @@ class CUCRL2(Player):
                 self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
         if contradictions := self.contradictions:
             return self._distrust(contradictions)
+        if self.affordable and self.thought > THINKING * (self.t + GRACE):
+            return self._rest()
         plan = self.learner.propose(plausible, self.t)  # step 3
         past = Past(self.start, self.played, self.policies, self.t)
-        most = max(self.t, self.minimum) if self.affordable else self.last_length + 1
+        sweep = self.space.n_states * (1 + self.counts.n_transitions / self.space.n_pairs)
+        most = max(min(self.t, int(LONGEST / sweep)), self.minimum) if self.affordable else self.last_length + 1
         least = self.minimum if self.affordable else most
         question = (plausible, plan.policy, past, most, not self.affordable)
         offer = self.certificate.offer(*question)  # step 4
+        self.thought += (offer.steps + 2 * SWEEPS) * sweep
         if offer.steps < least and self._review_is_due():
             offer = self.certificate.review(*question)
         doubling = self.doubling()  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+
@@ -163,6 +171,13 @@ class CUCRL2(Player):
             return False
         self.reviewed, self.review_work = (self.t, explored), work
         return True
+
+    def _rest(self) -> Episode:
+        """Play the baseline, which is always safe, until enough steps have been played to pay for the next question."""
+        steps = max(1, int(np.ceil(self.thought / THINKING)) - GRACE - self.t)
+        reason = "Plays the baseline: on so large a problem, whether exploring is safe is not asked at every step."
+        decision = Decision("baseline", reason, -1, self.t, 0, steps)
+        return Episode(self.baseline.policy, decision, np.full(self.space.n_pairs, UNLIMITED), steps)
 
     def _distrust(self, contradictions: list[str]) -> Episode:
         """What was declared is wrong, and with it perhaps what was proved: play safe until told otherwise."""
@@ -197,7 +212,7 @@ class CUCRL2(Player):
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
         own = {"certificate": self.certificate.state_dict(), "reviewed": self.reviewed, "last_length": self.last_length}
-        own["review_work"] = self.review_work
+        own |= {"review_work": self.review_work, "thought": self.thought}
         own["live"] = None if self.informed is None else self.informed.state_dict()
         return self._player_state() | own
 
@@ -206,7 +221,7 @@ class CUCRL2(Player):
         self._restore_player(state)
         self.certificate.load_state_dict(state["certificate"])
         self.reviewed, self.last_length = state["reviewed"], state["last_length"]
-        self.review_work = state["review_work"]
+        self.review_work, self.thought = state["review_work"], state["thought"]
         if self.informed is not None and state["live"] is not None:
             self.informed.load_state_dict(state["live"])
         return self
