@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+BENCHMARKS := exact evi pessimistic runs studies startup scaling episodes certificates
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format coverage campaign engines bench hooks clean
+.PHONY: help demo test lint format coverage campaign engines bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -34,22 +36,28 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/python -m pytest -n 2 -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
 
-campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 4 000 adversarial problems (15 minutes)
+campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 5 000 adversarial problems (25 minutes)
 	@$(BIN)/python tests/adversarial.py 2000 1
 	@$(BIN)/python tests/adversarial_episodes.py 2000 1
+	@$(BIN)/python tests/adversarial_structure.py 1000 1
 
 engines: $(VENV)/.developing ## Check that studies give the same files on local processes, Dask and Ray, and survive kill -9 on each
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all]"
 	@$(BIN)/python -m pytest -n 0 tests/test_studies.py
 
 bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
-	@for script in exact evi runs episodes certificates; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+peers: ## Run the benchmarks that compare with other packages, in an environment of their own (.venv-peers)
+	@test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
+	@$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement benchmarks/peers.txt
+	@for script in exact evi runs; do echo "== $$script"; $(VENV)-peers/bin/python benchmarks/$$script.py || exit 1; done
 
 hooks: $(VENV)/.developing ## Check every commit before it is made (local git hooks)
 	@$(BIN)/pre-commit install
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-peers demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml

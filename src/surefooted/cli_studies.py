@@ -15,6 +15,7 @@ PAPER = (
     "certificates",
     "structure",
     "structure-maintenance",
+    "structure-gridworld",
 )  # as in `studies.spec`, without importing it
 
 

@@ -35,6 +35,7 @@ PAPER = (
     "certificates",
     "structure",
     "structure-maintenance",
+    "structure-gridworld",
 )  # the studies that come with the package
 
 Share = Annotated[float, Field(gt=0, lt=1)]

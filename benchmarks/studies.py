@@ -1,0 +1,33 @@
+"""How many runs per minute a study gets through on one and on two workers.
+
+The paper's inventory study (`surefooted reproduce inventory`) with fewer realisations than its 100: 8 of each of its
+four settings unless told otherwise, `python benchmarks/studies.py 20`. Starting the workers is included.
+"""
+
+import sys
+import tempfile
+
+from measure import Table, machine, timed
+
+from surefooted.studies.running import run_study
+from surefooted.studies.spec import read, tasks
+
+
+def main() -> None:
+    realisations = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    print(machine())
+    study = read("inventory", (f"realisations={realisations}",))
+    with tempfile.TemporaryDirectory() as folder:
+        run_study(read("inventory", ("realisations=1", "steps=2000", "record.initial=1000")), folder)  # compile
+    table = Table(("workers", 8), ("runs", 5), ("seconds", 8), ("runs per minute", 16), ("speed-up", 9))
+    first = 0.0
+    for jobs in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            _, seconds = timed(lambda jobs=jobs, folder=folder: run_study(study, folder, jobs=jobs))
+        runs = len(tasks(study, (1, 1)))
+        first = first or seconds
+        table.row(str(jobs), runs, seconds, 60 * runs / seconds, f"{first / seconds:.2f}x")
+
+
+if __name__ == "__main__":
+    main()
