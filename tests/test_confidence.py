@@ -289,13 +289,11 @@ TRUTH = TabularMDP.from_arrays([[[0.9, 0.1]], [[0.3, 0.7]]], [[0.6], [0.1]], noi
 
 def ever_excludes_the_truth(confidence, delta, seed, steps, stride=1):
     """Whether a run of the true MDP saw it excluded at any time, or at any `stride`-th."""
-    nothing, counts = np.zeros(0), Counts(TRUTH.space)
+    counts, draws = Counts(TRUTH.space), np.zeros((steps, 2))
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
-    world, noise = np.random.default_rng(seed), TRUTH.noise
-    _play.play_episode(
-        *(world, world, TRUTH.space.pair_ptr, TRUTH.next_ptr, TRUTH.next_state, TRUTH.p, TRUTH.r, 1.0, noise.code, 0.0),
-        *(np.arange(2), nothing, np.full(2, steps + 1), 0.0, 0, pairs, rewards, next_states),
-    )
+    _play.draw_steps(np.random.default_rng(seed), TRUTH.noise.code, draws)
+    table = (TRUTH.next_ptr, TRUTH.next_state, TRUTH.p, TRUTH.r, 1.0, TRUTH.noise.code, 0.0)
+    _play.play_episode(draws, *table, np.arange(2), np.full(2, steps + 1), 0, pairs, rewards, next_states)
     for t in range(0, steps, stride):
         counts.add_steps(*(column[t : t + stride] for column in (pairs, rewards, next_states)))
         if not confidence(counts, delta).contains(TRUTH):

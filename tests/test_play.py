@@ -35,26 +35,29 @@ def some_policy(space, kind, seed=0):
     return choice if kind == "deterministic" else choice.mixed_with(Policy.uniform(space), 0.6)
 
 
-def compiled(kernel, mdp, policy, allowed, u, s, n, seed):
-    """An episode of at most n steps: pairs, rewards, next states, the last u, and the next draw of each generator."""
+def play(kernels, mdp, policy, coin, draws, allowed, u, s, *outputs):
+    """Play on with one kernel or the other; how many steps, and the next u."""
+    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    if policy.pair is not None:
+        return kernels[0](draws, *table, policy.pair, allowed, s, *outputs), u
+    return kernels[1](draws, coin, mdp.space.pair_ptr, *table, policy.weights, allowed, u, s, *outputs)
+
+
+def compiled(kernels, mdp, policy, allowed, u, s, n, seed):
+    """What an episode of at most n steps does to everything it touches."""
     world, coin = np.random.default_rng([1, seed]), np.random.default_rng([2, seed])
-    pairs, rewards, next_states = np.full(n, -1), np.full(n, np.nan), np.full(n, -1)
-    length, u = kernel(
-        world,
-        coin,
-        *(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale),
-        np.zeros(0, dtype=np.int64) if policy.pair is None else policy.pair,
-        np.zeros(0) if policy.weights is None else policy.weights,
-        allowed,
-        u,
-        s,
-        pairs,
-        rewards,
-        next_states,
-    )
-    assert np.all(pairs[length:] == -1) and np.all(next_states[length:] == -1) and np.all(np.isnan(rewards[length:]))
-    steps = [x[:length].tolist() for x in (pairs, rewards, next_states)]
-    return *steps, allowed.tolist(), u, world.random(), coin.random()
+    draws = np.zeros((n, 2))
+    kernels[2](world, mdp.noise.code, draws)
+    pairs, rewards, next_states = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n, dtype=np.int64)
+    length, u = play(kernels, mdp, policy, coin, draws, allowed, u, s, pairs, rewards, next_states)
+    part = slice(0, length)
+    played = (pairs[part].tolist(), rewards[part].tolist(), next_states[part].tolist())
+    return *played, allowed.tolist(), u, coin.random()
+
+
+KERNELS = (_play.play_episode, _play.play_randomised, _play.draw_steps)
+PLAIN = tuple(kernel.py_func for kernel in KERNELS)
+either = pytest.mark.parametrize("kernel", [KERNELS, PLAIN], ids=["compiled", "plain"])
 
 
 def one_by_one(mdp, policy, allowed, u, s, n, seed):
@@ -71,10 +74,10 @@ def one_by_one(mdp, policy, allowed, u, s, n, seed):
         allowed[k] -= 1
         if allowed[k] == 0:
             break
-    return pairs, rewards, next_states, allowed.tolist(), u, world.random(), coin.random()
+    return pairs, rewards, next_states, allowed.tolist(), u, coin.random()
 
 
-@both(_play.play_episode)
+@either
 @pytest.mark.parametrize("kind", ["deterministic", "randomised"])
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.kind)
 @pytest.mark.parametrize("r_max", [1.0, 7.5])
@@ -88,14 +91,14 @@ def test_an_episode_is_drawn_as_the_table_and_the_policy_draw_it(kernel, kind, n
         assert compiled(kernel, mdp, policy, allowed.copy(), *argument[3:]) == one_by_one(*argument)
 
 
-@both(_play.play_episode)
+@either
 @pytest.mark.parametrize("kind", ["deterministic", "randomised"])
 @pytest.mark.parametrize("seed", range(8))
 def test_an_episode_stops_when_a_pair_has_had_its_visits(kernel, kind, seed):
     mdp = small(seed, Noise("bernoulli"))
     policy = some_policy(mdp.space, kind, seed)
     allowed = np.random.default_rng(seed).integers(1, 30, size=mdp.space.n_pairs)
-    pairs, *_, left, _, _, _ = found = compiled(kernel, mdp, policy, allowed.copy(), 0.99, 0, 2000, seed)
+    pairs, *_, left, _, _ = found = compiled(kernel, mdp, policy, allowed.copy(), 0.99, 0, 2000, seed)
     assert found == one_by_one(mdp, policy, allowed.copy(), 0.99, 0, 2000, seed)
     visits = np.bincount(pairs, minlength=allowed.size)
     assert len(pairs) < 2000 and np.array_equal(left, allowed - visits)
@@ -107,19 +110,14 @@ def test_an_episode_stops_when_a_pair_has_had_its_visits(kernel, kind, seed):
 def test_an_episode_in_parts_is_the_whole_episode(kind):
     mdp = small(1, Noise("uniform", 0.3))
     policy, n = some_policy(mdp.space, kind), 200
-    whole = compiled(_play.play_episode, mdp, policy, np.full(mdp.space.n_pairs, 10**9), 0.5, 2, n, 4)
-    world, coin = np.random.default_rng([1, 4]), np.random.default_rng([2, 4])
+    whole = compiled(KERNELS, mdp, policy, np.full(mdp.space.n_pairs, 10**9), 0.5, 2, n, 4)
+    world, coin, draws = np.random.default_rng([1, 4]), np.random.default_rng([2, 4]), np.zeros((n, 2))
     allowed, u, s = np.full(mdp.space.n_pairs, 10**9), 0.5, 2
     pairs, rewards, next_states = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n, dtype=np.int64)
     for part in (slice(0, 1), slice(1, 120), slice(120, n)):
-        length, u = _play.play_episode(
-            world,
-            coin,
-            *(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, 0.3),
-            np.zeros(0, dtype=np.int64) if policy.pair is None else policy.pair,
-            np.zeros(0) if policy.weights is None else policy.weights,
-            *(allowed, u, s, pairs[part], rewards[part], next_states[part]),
-        )
+        _play.draw_steps(world, mdp.noise.code, draws[part])
+        outputs = (pairs[part], rewards[part], next_states[part])
+        length, u = play(KERNELS, mdp, policy, coin, draws[part], allowed, u, s, *outputs)
         assert length == part.stop - part.start
         s = next_states[part.stop - 1]
     assert (pairs.tolist(), rewards.tolist(), next_states.tolist(), allowed.tolist(), u) == whole[:5]

@@ -105,8 +105,50 @@ def noisy_reward(draw: float, mean: float, r_max: float, noise: int, scale: floa
 
 
 @njit
+def draw_steps(world: np.random.Generator, noise: int, draws: Floats) -> None:
+    """`draws` [n, 2]: what picks the next state and the reward of n steps, drawn as `TabularMDP.draw` does."""
+    for t in range(len(draws)):
+        draws[t, 0] = world.random()
+        if noise == 1 or noise == 4:
+            draws[t, 1] = world.random()
+        elif noise == 2 or noise == 3:
+            draws[t, 1] = world.standard_normal()
+
+
+@njit
 def play_episode(
-    world: np.random.Generator,
+    draws: Floats,
+    next_ptr: Ints,
+    next_state: Ints,
+    p: Floats,
+    r: Floats,
+    r_max: float,
+    noise: int,
+    scale: float,
+    pair: Ints,
+    allowed: Ints,
+    s: int,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+) -> int:
+    """Play `pair` [S] from s until a pair has had its `allowed` [K] visits or the outputs are full; how many steps.
+
+    `draws` [n, 2] are those of `draw_steps`, one for each step; `allowed` is counted down in place.
+    """
+    for t in range(len(pairs)):
+        k = pair[s]
+        s = next_state[draw_from(draws[t, 0], p, next_ptr[k], next_ptr[k + 1])]
+        pairs[t], rewards[t], next_states[t] = k, noisy_reward(draws[t, 1], r[k], r_max, noise, scale), s
+        allowed[k] -= 1
+        if allowed[k] <= 0:
+            return t + 1
+    return len(pairs)
+
+
+@njit
+def play_randomised(
+    draws: Floats,
     coin: np.random.Generator,
     pair_ptr: Ints,
     next_ptr: Ints,
@@ -116,7 +158,6 @@ def play_episode(
     r_max: float,
     noise: int,
     scale: float,
-    deterministic: Ints,
     weights: Floats,
     allowed: Ints,
     u: float,
@@ -125,28 +166,16 @@ def play_episode(
     rewards: Floats,
     next_states: Ints,
 ) -> tuple[int, float]:
-    """Play one policy from s until a pair has had its `allowed` [K] visits or the outputs are full; length and next u.
+    """The same for a randomised policy, `weights` [K]: how many steps, and the u that picks the next action.
 
-    `world` draws next states and noise as `TabularMDP.draw` does; `coin` draws a uniform after each step of a
-    randomised policy (`deterministic` empty), which picks the action of the next. `allowed` is counted down in place.
+    `coin` draws a uniform after each step, which picks the action of the next.
     """
     for t in range(len(pairs)):
-        if len(deterministic) > 0:
-            k = deterministic[s]
-        else:
-            k = draw_from(u, weights, pair_ptr[s], pair_ptr[s + 1])
-        y = next_state[draw_from(world.random(), p, next_ptr[k], next_ptr[k + 1])]
-        draw = 0.0
-        if noise == 1 or noise == 4:
-            draw = world.random()
-        elif noise == 2 or noise == 3:
-            draw = world.standard_normal()
-        reward = noisy_reward(draw, r[k], r_max, noise, scale)
-        pairs[t], rewards[t], next_states[t] = k, reward, y
+        k = draw_from(u, weights, pair_ptr[s], pair_ptr[s + 1])
+        s = next_state[draw_from(draws[t, 0], p, next_ptr[k], next_ptr[k + 1])]
+        pairs[t], rewards[t], next_states[t] = k, noisy_reward(draws[t, 1], r[k], r_max, noise, scale), s
         allowed[k] -= 1
-        s = y
-        if len(deterministic) == 0:
-            u = coin.random()
+        u = coin.random()
         if allowed[k] <= 0:
             return t + 1, u
     return len(pairs), u

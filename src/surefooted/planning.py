@@ -156,7 +156,9 @@ def _start(plausible: Plausible, epsilon: float, start: Floats | None) -> Floats
         raise InvalidTable("no gain", [f"the set has {plausible.stages} stages: a gain needs dynamics that stay"])
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidTable("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
-    v = np.zeros(space.n_states) if start is None else np.array(start, dtype=np.float64)
+    if start is None:
+        return np.zeros(space.n_states)
+    v = np.array(start, dtype=np.float64)
     if v.shape != (space.n_states,) or not np.all(np.isfinite(v)):
         raise InvalidTable("no such start", [f"it must be {space.n_states} finite numbers, not {v.shape}"])
     return v

@@ -11,14 +11,15 @@ from surefooted import _play
 from surefooted._arrays import is_whole, whole_numbers
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.player import Player, Segment
+from surefooted.agents.player import Episode, Player, Segment
 from surefooted.errors import InvalidTable
+from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
 from surefooted.space import Bools, Floats, Ints, Space
 from surefooted.staged import Dynamics
 
-CHUNK = 1 << 16  # steps of one episode that are played before they are counted
+CHUNK = 1 << 16  # steps whose random numbers are drawn at a time, and that are played before they are counted
 TELLER = 77  # the branch of a seed that noise is drawn from
 BLOCK = 1 << 12  # numbers drawn at a time for the steps of short episodes
 
@@ -186,9 +187,24 @@ def simulate_episodes(
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
 
 
-def _first_contradiction(agent: Player, pairs: Ints, rewards: Floats, next_states: Ints) -> int:
-    """The first of these steps that contradicts what the agent was told of the problem, or -1."""
-    return -1 if agent.informed is None else agent.informed.first_contradiction(pairs, rewards, next_states)
+def _play_part(
+    mdp: TabularMDP,
+    agent: Player,
+    episode: Episode,
+    s: int,
+    draws: Floats,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+) -> tuple[int, float]:
+    """Play on from s until the episode ends or the outputs are full: how many steps, and the agent's next u."""
+    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    policy, outputs = episode.policy, (pairs, rewards, next_states)
+    if policy.pair is not None:
+        return _play.play_episode(draws, *table, policy.pair, episode.allowed, s, *outputs), agent.u
+    assert policy.weights is not None
+    own = (policy.weights, episode.allowed, agent.u, s)
+    return _play.play_randomised(draws, agent.coin, mdp.space.pair_ptr, *table, *own, *outputs)
 
 
 def _teller(
@@ -236,46 +252,29 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
         raise InvalidTable("agent and problem do not fit", faults)
     if not is_whole(steps, 1):
         raise InvalidTable("no such run", [f"steps {steps} must be a positive whole number"])
-    world, teller, informed = (
-        np.random.default_rng(seed),
-        _teller(agent, problem.laws, seed),
-        agent.informed is not None,
-    )
-    table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    teller = _teller(agent, problem.laws, seed)
+    world, draws = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2))
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
-    nothing, no_pairs = np.zeros(0), np.zeros(0, dtype=np.int64)
     agent.begin(problem.start)
-    s, done = problem.start, 0
+    s, done, drawn = problem.start, 0, len(draws)
     while done < steps:
-        episode = agent.episode
+        episode, informed = agent.episode, agent.informed
         assert episode is not None
-        part = slice(done, done + min(episode.left, CHUNK, steps - done))
-        deterministic = no_pairs if episode.policy.pair is None else episode.policy.pair
-        weights = nothing if episode.policy.weights is None else episode.policy.weights
-        before = None
-        if informed:
-            before = (world.bit_generator.state, agent.coin.bit_generator.state, episode.allowed.copy())
-        while True:
-            length, u = _play.play_episode(
-                world,
-                agent.coin,
-                *table,
-                deterministic,
-                weights,
-                episode.allowed,
-                agent.u,
-                s,
-                pairs[part],
-                rewards[part],
-                next_states[part],
-            )
-            part = slice(done, done + length)
-            last = _first_contradiction(agent, pairs[part], rewards[part], next_states[part])
-            if before is None or last < 0 or last == length - 1:
-                break
-            # it will stop there: play again as far as that, with the same draws
-            world.bit_generator.state, agent.coin.bit_generator.state, episode.allowed[:] = before
-            part = slice(done, done + last + 1)
+        if drawn == len(draws):
+            _play.draw_steps(world, mdp.noise.code, draws)
+            drawn = 0
+        part = slice(done, done + min(episode.left, len(draws) - drawn, steps - done))
+        before = None if informed is None else (agent.coin.bit_generator.state, episode.allowed.copy())
+        length, u = _play_part(mdp, agent, episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
+        part = slice(done, done + length)
+        if informed is not None and before is not None:
+            last = informed.first_contradiction(pairs[part], rewards[part], next_states[part])
+            if 0 <= last < length - 1:  # it stops there: play again as far as that, with the same draws
+                agent.coin.bit_generator.state, episode.allowed[:] = before
+                part = slice(done, done + last + 1)
+                outputs = (pairs[part], rewards[part], next_states[part])
+                length, u = _play_part(mdp, agent, episode, s, draws[drawn:], *outputs)
+        drawn += length
         ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)
         done, s = part.stop, int(next_states[part.stop - 1])
         if teller is None:
