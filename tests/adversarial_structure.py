@@ -427,8 +427,23 @@ def check_names(knowledge, agent, kind, step, tally, label):
         tally.violations.append(f"{label}: the reason does not say {said[0]!r}: {agent.decisions[-1].reason!r}")
 
 
-def false_average_run(rng, problem, world, steps, certificate, is_known, tally, label):
-    """What was declared is false: no step is explored once that shows, and then the truth or the data are trusted."""
+def trust_something(rng, world, agent):
+    """Let an agent trust the data alone, or what is true; in words."""
+    learner, right = agent.learner, None
+    learner.held, learner.wrong, learner._seen = True, [], -1
+    if rng.random() < 0.5:
+        right, _ = what_is_true(rng, world)
+        if right.mechanics is not None and right.mechanics.observed:
+            right = None  # it comes too late
+    agent.trust(right)
+    return f", trusts {right}"
+
+
+def false_average_run(rng, problem, world, steps, certificate, is_known, tally, label, midway=True):
+    """What was declared is false: no step is explored once that shows, and then the truth or the data are trusted.
+
+    With `midway` that may be before it shows, in the middle of an exploring episode.
+    """
     knowledge, kind = what_is_false(rng, world)
     if knowledge is None:
         return
@@ -437,6 +452,7 @@ def false_average_run(rng, problem, world, steps, certificate, is_known, tally, 
     label = f"{label}, false {kind}, {how}"
     tally.runs += 1
     agent.begin(problem.start)
+    doubts = int(rng.integers(5, steps)) if midway and rng.random() < 0.4 else steps
     draws, teller = np.random.default_rng(int(rng.integers(2**31))), np.random.default_rng(int(rng.integers(2**31)))
     seen = told_at = None
     for t in range(2 * steps):
@@ -452,34 +468,28 @@ def false_average_run(rng, problem, world, steps, certificate, is_known, tally, 
         if agent.contradictions and decision.role != "baseline":
             tally.violations.append(f"{label}: explores at step {t} with {agent.contradictions[0]}")
             break
-        if agent.contradictions and seen is None:
+        if agent.contradictions and seen is None and told_at is None:
             seen = t  # by statistics
-        if t >= steps and told_at is None:
-            if seen is None:
+        exploring = decision.role == "optimistic" and t > decision.t
+        if told_at is None and (t >= steps or (t >= doubts and exploring and seen is None)):
+            if seen is None and t >= steps:
                 break
-            learner.held, learner.wrong = True, []
-            right = None
-            if rng.random() < 0.5:
-                right, _ = what_is_true(rng, world)
-                if right.mechanics is not None and right.mechanics.observed:
-                    right = None
             told_at = (len(agent.decisions), agent.explored)
-            agent.trust(right)
-            label += f", trusts {right}"
+            label += trust_something(rng, world, agent) + f" at step {t}"
             decision = agent.act(s)
         pair = space.pair(s, decision.action)
         r, s_next = mdp.draw(draws, pair)
         mechanics = None if agent.informed is None else agent.informed.knowledge.mechanics
         noise = world.told(teller, pair, s_next, mechanics)
         agent.observe(s, decision.action, r, s_next, noise)
-        if seen is None and impossible(knowledge, pair, r, s_next, noise):
+        if seen is None and told_at is None and impossible(knowledge, pair, r, s_next, noise):
             seen = t
             check_names(knowledge, agent, kind, (pair, r, s_next, noise), tally, label)
-    if seen is None or told_at is None:
+    if told_at is None:
         return
     if agent.contradictions:
         learner.held = False
-    tally.contradicted += 1
+    tally.contradicted += seen is not None
     if agent.t < 2 * steps:
         tally.violations.append(f"{label}: the run ended after {agent.t} steps")
     if learner.held:
@@ -567,7 +577,7 @@ def episodic_run(rng, world, case, episodes, is_known, tally, label):
         label += ", log"
     starts = nasty.some_starts(rng, case, episodes)
     tally.runs += 1
-    run = simulate_episodes(case.mdp, agent, starts, int(rng.integers(2**31)), world.laws)
+    run = simulate_episodes(case.mdp, agent, starts, int(rng.integers(2**31)), world.mechanics, world.laws)
     if agent.contradictions:
         agent.learner.held = False
         if any("outside" in fault or "led to" in fault for fault in agent.contradictions):
@@ -578,8 +588,11 @@ def episodic_run(rng, world, case, episodes, is_known, tally, label):
     check_episodes(case, agent, tally, label)
 
 
-def false_episodic_run(rng, world, case, episodes, is_known, tally, label):
-    """What was declared is false: no episode explores once that shows, and then the truth or the data are trusted."""
+def false_episodic_run(rng, world, case, episodes, is_known, tally, label, midway=True):
+    """What was declared is false: no episode explores once that shows, and then the truth or the data are trusted.
+
+    With `midway` that may be before it shows, in the middle of an exploring episode.
+    """
     knowledge, kind = what_is_false(rng, world)
     if knowledge is None:
         return
@@ -589,21 +602,16 @@ def false_episodic_run(rng, world, case, episodes, is_known, tally, label):
     starts = nasty.some_starts(rng, case, 2 * episodes).tolist()
     draws, teller = np.random.default_rng(int(rng.integers(2**31))), np.random.default_rng(int(rng.integers(2**31)))
     tables = [case.mdp.stage(h) for h in range(H)] if case.mdp.stages > 1 else [case.mdp] * H
+    doubts = int(rng.integers(1, episodes)) if midway and rng.random() < 0.4 else 2 * episodes
     tally.runs += 1
-    seen = told_at = None
+    seen = told_at = first = None
     for k, s in enumerate(starts):
         if k == episodes:
-            if seen is None and not agent.contradictions:
+            if seen is None and told_at is None and not agent.contradictions:
                 break
-            learner.held, learner.wrong, learner._seen = True, [], -1
-            right = None
-            if rng.random() < 0.5:
-                right, _ = what_is_true(rng, world)
-                if right.mechanics is not None and right.mechanics.observed:
-                    right = None
-            told_at = k
-            agent.trust(right)
-            label += f", trusts {right}"
+            if told_at is None:
+                told_at = k
+                label += trust_something(rng, world, agent)
         agent.begin(s)
         decision = agent.decisions[-1]
         if (seen is not None or agent.contradictions) and told_at is None:
@@ -614,6 +622,9 @@ def false_episodic_run(rng, world, case, episodes, is_known, tally, label):
                 check_names(knowledge, agent, kind, first, tally, label)
                 first = None
         for h in range(H):
+            if k >= doubts and h and told_at is None and not agent.contradictions and decision.role == "optimistic":
+                told_at = k + 1
+                label += trust_something(rng, world, agent) + f" in episode {k}"
             a = agent.act(agent.state).action
             pair = space.pair(agent.state, a)
             r, s_next = tables[h].draw(draws, pair)
@@ -627,7 +638,7 @@ def false_episodic_run(rng, world, case, episodes, is_known, tally, label):
                     tally.violations.append(f"{label}: episode {k}, stage {h}: {first} was not noticed at once")
     if told_at is None:
         return
-    tally.contradicted += 1
+    tally.contradicted += seen is not None
     if agent.contradictions:
         learner.held = False
     if learner.held:
@@ -638,8 +649,11 @@ def false_episodic_run(rng, world, case, episodes, is_known, tally, label):
 # -- all of it --------------------------------------------------------------------------------------------------------
 
 
-def run_campaign(n, seed, steps=400, episodes=120):
-    """`n` random problems, each played for average reward and over a horizon, with true and with false structure."""
+def run_campaign(n, seed, steps=400, episodes=120, midway=True):
+    """`n` random problems, each played for average reward and over a horizon, with true and with false structure.
+
+    `midway` lets `trust` come in the middle of exploring, too.
+    """
     tally = Tally()
     for i in range(n):
         rng = np.random.default_rng([seed, i])
@@ -650,7 +664,7 @@ def run_campaign(n, seed, steps=400, episodes=120):
         if problem is not None:
             is_known = bool(rng.random() < 0.7)
             average_run(rng, problem, world, steps, certificate, is_known, tally, label)
-            false_average_run(rng, problem, world, steps // 2, certificate, is_known, tally, label)
+            false_average_run(rng, problem, world, steps // 2, certificate, is_known, tally, label, midway)
         H = int(rng.choice(nasty.HORIZONS))
         if world.mechanics is None and rng.random() < 0.4:
             world = staged(rng, world, H)
@@ -659,7 +673,7 @@ def run_campaign(n, seed, steps=400, episodes=120):
         case = nasty.Case(f"{world.name}, {kind}, H={H}", world.mdp, nasty.a_policy(rng, case, kind), H)
         label, is_known = f"seed {seed}, problem {i} ({case.name})", bool(rng.random() < 0.6)
         episodic_run(rng, world, case, episodes, is_known, tally, label)
-        false_episodic_run(rng, world, case, episodes // 2, is_known, tally, label)
+        false_episodic_run(rng, world, case, episodes // 2, is_known, tally, label, midway)
     return tally
 
 

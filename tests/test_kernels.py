@@ -1,5 +1,7 @@
 """Each kernel, compiled and as plain Python, against an answer that was found in another way."""
 
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -268,3 +270,12 @@ def test_a_hundred_thousand_tenths_make_ten_thousand(kernel):
     kernel(*csr(np.eye(1)), np.array([0.1]), earned, np.ones(1), out)
     exact = steps * Fraction(0.1)
     assert abs(Fraction(float(out[-1])) - exact) <= Fraction(float(np.spacing(out[-1])))  # a plain sum is 1e-8 off
+
+
+@pytest.mark.parametrize("stream", ["None", "closed"])
+def test_kernels_compile_without_a_place_to_say_so(stream, tmp_path):
+    code = (
+        "import sys, numba; from surefooted._kernels import njit; sys.stderr = None if {!r} == 'None' else sys.stderr; "
+    )
+    code = code.format(stream) + "sys.stderr is None or sys.stderr.close(); assert numba.njit(lambda x: x + 1)(1) == 2"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,6 +1,9 @@
 """The log of a run's policies: same answers as a list, whatever is kept as a difference."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -60,3 +63,17 @@ def test_long_chains_are_broken_and_memory_stays_small():
     assert len(log) == 3_000 and kept_whole == 3
     for i in (0, 1, 999, 1_000, 1_001, 2_999):
         assert sum((int(log[i].pair[bit]) - 2 * bit) << bit for bit in range(12)) == i
+
+
+def test_a_log_knows_its_policies_in_another_process(tmp_path):
+    """Hashes of bytes differ from process to process; a log that was saved must not depend on them."""
+    space = Space.full(12, 2)
+    policies = wandering(space, 30)
+    (tmp_path / "log.pickle").write_bytes(pickle.dumps((PolicyLog(policies), policies)))
+    code = (
+        "import pickle; log, all = pickle.load(open('log.pickle', 'rb')); assert None not in map(log.find, all[::-1])"
+    )
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONHASHSEED": seed}, check=True
+        )

@@ -423,7 +423,7 @@ def test_one_frozen_sweep_is_one_backup(kernel, form, seed):
         r = space.r_upper if sign > 0 else space.r_lower
         _robust.step_back(*lists, space.rows, r, sign, work, v)  # sorts the rows
         u = v.copy()
-        moved = kernel(*lists, space.rows, r, work.order, 1.0, 1, u)
+        moved = kernel(*lists, space.rows, r, work.order, work.rank, 1.0, -1.0, 1, u)
         backup = v + work.change
         assert u == pytest.approx(backup - backup[0], abs=1e-12)
         assert moved == pytest.approx(np.ptp(u - v), abs=1e-12)
@@ -450,3 +450,27 @@ def test_slow_chains_are_solved_with_few_sweeps_and_right_bounds(kind):
     assert plan.lower - 1e-9 <= 1.0 <= plan.upper + 1e-9
     stay = planning.policy_gain(known, Policy.always(mdp.space, 0), 1e-6)
     assert stay.converged and stay.lower - 1e-9 <= 0.3 <= stay.upper + 1e-9
+
+
+@pytest.mark.parametrize("unseen", [0.0, 1e-21, 1e-30, 1e-300, 5e-324])
+def test_successors_that_are_next_to_impossible_do_no_harm(unseen):
+    """slack / unseen can be more than any integer."""
+    n = 50
+    p = np.zeros((n, 1, n))
+    for s in range(n):
+        p[s, 0, s], p[s, 0, (s + 1) % n] = 0.5, 0.5
+    mdp = TabularMDP.from_arrays(p, np.eye(n)[:, :1])
+    low = np.maximum(mdp.p - 0.1, 0.0)
+    known = Plausible(mdp.space, mdp.r, mdp.r, mdp.next_ptr, mdp.next_state, low, mdp.p + 0.1, np.full(n, unseen))
+    plan = planning.policy_gain(known, Policy.always(mdp.space, 0), 1e-6)
+    assert plan.sweeps > _robust.PATIENT and plan.lower <= 1 / n <= planning.optimistic_gain(known, 1e-6).upper
+
+
+def test_asking_twice_changes_no_bit():
+    """Whatever was asked in between: rows are summed in an order that depends on the values alone."""
+    for seed in range(12):
+        space, _ = plausible("box", seed, 6, 3)
+        first = planning.optimistic_gain(space, 1e-9)
+        planning.policy_gain(space, Policy.uniform(space.space), 1e-9)
+        again = planning.optimistic_gain(space, 1e-9)
+        assert np.array_equal(first.bias, again.bias) and first.policy == again.policy

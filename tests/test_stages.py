@@ -744,7 +744,8 @@ def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     mdp, rng = some_dynamics(6, 4, 2, 2, True), np.random.default_rng(0)
     counts = sampled(mdp, 60, rng)
     K, size = counts.n_rows, counts.pool[2].size
-    rewards, intervals = (np.full(K, np.nan), np.full(K, np.nan)), (np.full(size, np.nan), np.full(size, np.nan))
+    rewards = (np.full(K, np.nan), np.full(K, np.nan))
+    intervals = (np.full(size, -1), np.full(size, np.nan), np.full(size, np.nan))
     places = (np.full(K, -1), np.full(K, -1), np.full(size, -1))
     per_row = (np.full(K, np.nan), np.full(K, np.nan), np.full(K, -1.0))
     rows = _robust.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
@@ -787,8 +788,11 @@ def test_a_following_set_survives_long_stretches_and_new_memory():
     for size in (3, 5_000, 1, 200, 9_000, 2):
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=size), rng.random(size), rng.integers(40, size=size))
         before = live.current().compact()
-        assert_same_set(live.current(), confidence.bernstein(counts, 0.1))
+        held, fresh = live.current(), confidence.bernstein(counts, 0.1)
+        assert_same_set(held, fresh)
+        then = np.array(held.p_upper)
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=3), rng.random(3), rng.integers(40, size=3))
+        assert np.array_equal(held.p_upper, then)  # until it follows, it is the set of what it has seen
         live.current()
         assert before.next_state.size <= live.current().next_state.size and before.r_lower is not live.current().r_lower
 

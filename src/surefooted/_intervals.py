@@ -89,16 +89,17 @@ def fill_rows(
     seen: Ints,
     r_lower: Floats,
     r_upper: Floats,
+    p_state: Ints,
     p_lower: Floats,
     p_upper: Floats,
     rows: Rows,
 ) -> int:
     """Make the intervals of the rows in `todo` whose `visits` [K] differ from `seen` [K] anew; how many they were.
 
-    Row k was counted in pool_count[row_start[k] : row_start[k] + row_length[k]], and its intervals p_lower and p_upper
-    go to the same places of arrays as long; `rows` gets the same as the kernels take it, sorted as they like. `seen`
-    is brought up to date. The formulas, their events and their probabilities stand in `confidence`, under the name of
-    each kind.
+    Row k was counted in pool_count[row_start[k] : row_start[k] + row_length[k]], and its successors and intervals,
+    p_state, p_lower and p_upper, go to the same places of arrays as long; `rows` gets the same as the kernels take it,
+    sorted as they like. `seen` is brought up to date. The formulas, their events and their probabilities stand in
+    `confidence`, under the name of each kind.
     """
     K = len(visits)
     spread, linear = (1.0, 1.0) if kind == SIMPLIFIED else (2.0, 3.0)
@@ -143,6 +144,7 @@ def fill_rows(
                 p = pool_count[j] / n
                 width = bernstein_width(math.sqrt(p * (1 - p)), 1.0, x, n, spread, linear)
                 p_lower[j], p_upper[j] = max(p - width, 0.0), min(p + width, 1.0)
+            p_state[j] = pool_state[j]
             rows.next_state[j], rows.low[j], rows.room[j] = pool_state[j], p_lower[j], p_upper[j] - p_lower[j]
             kept += p_lower[j]
         rows.slack[k] = max(1.0 - kept, 0.0)

@@ -30,12 +30,20 @@ class _Progress(event.Listener):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._depth = 0
-        self._shown = parent_process() is None  # not by each of the processes that a study starts
+        self._own, self._shown = False, parent_process() is None  # not by each of the processes that a study starts
+
+    @property
+    def _is_shown(self) -> bool:
+        """Whether there is a terminal to show it on."""
+        stream = sys.stderr
+        return self._own and self._shown and stream is not None and not stream.closed and stream.isatty()
 
     def on_start(self, happening: event.Event) -> None:
         """Say what is being compiled."""
-        name = happening.data["dispatcher"].py_func.__name__ if happening.data else "a kernel"
-        if self._depth == 0 and self._shown and sys.stderr.isatty():
+        function = getattr((happening.data or {}).get("dispatcher"), "py_func", None)
+        self._own = str(getattr(function, "__module__", "")).startswith("surefooted")
+        name = getattr(function, "__name__", "")
+        if self._depth == 0 and self._is_shown:
             sys.stderr.write(f"\r\x1b[KCompiling, once on this machine: {name} ...")
             sys.stderr.flush()
         self._depth += 1
@@ -43,7 +51,7 @@ class _Progress(event.Listener):  # type: ignore[misc]
     def on_end(self, happening: event.Event) -> None:
         """Clear the line."""
         self._depth -= 1
-        if self._depth == 0 and self._shown and sys.stderr.isatty():
+        if self._depth == 0 and self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 

@@ -14,6 +14,7 @@ from surefooted import _robust, planning
 from surefooted.baseline import Baseline
 from surefooted.plausible import Plausible
 from surefooted.policy import Policy
+from surefooted.policy_log import PolicyLog
 from surefooted.space import Floats, Ints
 
 TOLERANCE = 1e-3  # what a long segment may lose by being extrapolated (times r_max)
@@ -234,7 +235,7 @@ class Ledger:
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> _robust.Book:
         """Segments with the policies they need, the baseline first."""
         shelf = self._shelf
-        if shelf is None or shelf.policies is not past.policies:
+        if shelf is None or shelf.policies is not past.policies or not isinstance(past.policies, PolicyLog):
             shelf = self._shelf = Shelf(past.policies, self.baseline.policy)
         columns = np.array(segments, dtype=np.int64).reshape(-1, 2)
         place = shelf.places(columns[:, 0])

@@ -99,7 +99,7 @@ class _Pool:
         """Make everything anew."""
         n, size = self.counts.n_rows, self.counts.pool[2].size
         self.r_lower, self.r_upper, self.seen = np.empty(n), np.empty(n), np.full(n, -1)
-        self.lower, self.upper = np.zeros(size), np.zeros(size)
+        self.states, self.lower, self.upper = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
         places = (np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(size, dtype=np.int64))
         self.rows = Rows(*places, np.zeros(size), np.zeros(size), np.ones(n), np.ones(n), np.full(n, -1.0))
         self.added, self.visits = self.counts.added, self.counts.visits
@@ -119,7 +119,8 @@ class _Pool:
                     low=_longer(rows.low, size),
                     room=_longer(rows.room, size),
                 )
-                self.lower, self.upper = _longer(self.lower, size), _longer(self.upper, size)
+                own = (self.states, self.lower, self.upper)
+                self.states, self.lower, self.upper = (_longer(array, size) for array in own)
             todo = counts.pairs_since(self.added)
             self.added = counts.added
             self._fill(np.arange(counts.n_rows) if todo is None else todo)
@@ -141,6 +142,7 @@ class _Pool:
             self.seen,
             self.r_lower,
             self.r_upper,
+            self.states,
             self.lower,
             self.upper,
             self.rows,
@@ -153,15 +155,16 @@ class _Pool:
         return self.compact()
 
     def compact(self) -> Plausible:
-        """The set without gaps."""
-        next_ptr, next_state, _ = self.counts.rows()
-        place = np.repeat(self.rows.first - next_ptr[:-1], np.diff(next_ptr)) + np.arange(next_state.size)
+        """The set without gaps, as of the last time that it followed."""
+        lengths = self.rows.last - self.rows.first
+        next_ptr = np.concatenate([[0], np.cumsum(lengths)])
+        place = np.repeat(self.rows.first - next_ptr[:-1], lengths) + np.arange(next_ptr[-1])
         return Plausible(
             self.counts.space,
             self.r_lower.copy(),
             self.r_upper.copy(),
             next_ptr,
-            next_state,
+            self.states[place],
             self.lower[place],
             self.upper[place],
             self.rows.unseen.copy(),

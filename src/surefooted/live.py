@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefooted._arrays import whole_numbers
 from surefooted.confidence import KINDS, Confidence
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
@@ -14,6 +15,8 @@ from surefooted.knowledge import Knowledge
 from surefooted.mechanics import Noise, NoiseCounts
 from surefooted.plausible import Plausible
 from surefooted.space import Floats, Ints
+
+AS_BUILT = "as built"  # the knowledge that the agent was built with
 
 
 class LiveSet:
@@ -36,9 +39,10 @@ class LiveSet:
         self._following: Following | None = None
         self._asked: dict[str, tuple[int, Ints, Plausible]] = {}
         self.trust(knowledge)
+        self._built_with = knowledge
 
-    def trust(self, knowledge: Knowledge | None) -> None:
-        """Believe this from now on, whatever was contradicted before."""
+    def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
+        """Believe this from now on, whatever was contradicted before; `begun` if steps are under way to be counted."""
         if knowledge is not None:
             if knowledge.space != self.counts.space:
                 fault = f"it is of {knowledge.space}, the agent on {self.counts.space}"
@@ -48,7 +52,7 @@ class LiveSet:
         if mechanics is None or not mechanics.observed:
             self.noise = None
         elif self.noise is None or self.noise.mechanics is not mechanics:
-            if self.counts.added:
+            if self.counts.total or begun:
                 fault = "its noise is told with each step, and the steps counted so far came without"
                 raise InvalidTable("this knowledge comes too late", [fault])
             self.noise = NoiseCounts(mechanics)
@@ -84,23 +88,30 @@ class LiveSet:
         self.contradictions = found
         return plausible
 
-    def first_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints) -> int:
+    def first_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
         """The first of these steps that cannot be if what was declared is true; -1 if there is none."""
         if self.knowledge is None or self.contradictions:
             return -1
-        return self.knowledge.first_contradiction(pairs, rewards, next_states)
+        first = self.knowledge.first_contradiction(pairs, rewards, next_states)
+        if noise is not None and self.noise is not None:
+            where = self.noise.mechanics.leads_to(pairs % self.counts.space.n_pairs, noise)
+            lost = np.flatnonzero(where != next_states)
+            if lost.size and (first < 0 or lost[0] < first):
+                first = int(lost[0])
+        return first
 
-    def notice(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: ArrayLike | None = None) -> bool:
-        """Compare steps, by the rows of the counts, with what was declared: whether one contradicts it first."""
-        if self.knowledge is None or self.contradictions:
+    def notice(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Compare steps, by the rows of the counts, with what was declared: whether one contradicts it. It is kept."""
+        i = self.first_contradiction(pairs, rewards, next_states, noise)
+        if i < 0 or self.knowledge is None:
             return False
-        found = []
-        if self.knowledge.first_contradiction(pairs, rewards, next_states) >= 0:
-            found = self.knowledge.contradictions(pairs, rewards, next_states)
-        if not found and noise is not None and self.noise is not None:
-            found = self.noise.mechanics.contradictions(pairs % self.counts.space.n_pairs, noise, next_states)
+        step = slice(i, i + 1)
+        found = self.knowledge.contradictions(pairs[step], rewards[step], next_states[step])
+        if noise is not None and self.noise is not None:
+            k = pairs[step] % self.counts.space.n_pairs
+            found += self.noise.mechanics.contradictions(k, noise[step], next_states[step])
         self.contradictions = [fault.partition(": ")[2] for fault in found]  # which of the steps is of no use later
-        return bool(found)
+        return True
 
     def count_noise(self, pairs: Ints, noise: ArrayLike | None) -> None:
         """Count the noise that steps came with."""
@@ -118,19 +129,29 @@ class LiveSet:
         if noise is None:
             fault = "the mechanics observe their noise: give it with each step, observe(s, a, r, s_next, noise=...)"
             raise InvalidTable("this step cannot be counted", [fault])
-        column = np.atleast_2d(np.asarray(noise))
+        faults: list[str] = []
+        column = np.atleast_2d(whole_numbers("noise", noise, faults))
+        if faults:
+            raise InvalidTable("this step cannot be counted", faults)
         NoiseCounts(self.noise.mechanics).add_steps(np.array([pair]), column)  # raises if it is impossible
         return column
 
     def state_dict(self) -> dict[str, Any]:
         """What it has noticed, and the noise it was told."""
         noise = None if self.noise is None else self.noise.state_dict()
-        return {"contradictions": list(self.contradictions), "noise": noise}
+        trusted: Any = AS_BUILT if self.knowledge is self._built_with else self.knowledge
+        return {"contradictions": list(self.contradictions), "noise": noise, "trusted": trusted}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Remember what `state_dict` returned."""
         self._asked.clear()
         self._following = None
+        if isinstance(state["trusted"], str):
+            self.knowledge = self._built_with
+        else:  # `trust` had said otherwise
+            self.knowledge = state["trusted"]
+        mechanics = None if self.knowledge is None else self.knowledge.mechanics
+        self.noise = NoiseCounts(mechanics) if mechanics is not None and mechanics.observed else None
         self.contradictions = list(state["contradictions"])
         if state["noise"] is not None and self.noise is not None:
             self.noise = NoiseCounts.from_state_dict(self.noise.mechanics, state["noise"])

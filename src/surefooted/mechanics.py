@@ -181,13 +181,19 @@ class Mechanics(FrozenArrays):
     def contradictions(self, pairs: Ints, noise: ArrayLike, next_states: Ints) -> list[str]:
         """One sentence for each step that did not lead where f(s, a, ξ) does; noise [n, C] or [n], known to exist."""
         xi = np.asarray(noise).reshape(len(pairs), -1)
-        faults = []
-        for i, (k, y) in enumerate(zip(pairs.tolist(), next_states.tolist(), strict=True)):
-            wanted = int(self.outcomes(k)[tuple(xi[i])])
-            if wanted != y:
-                shown = tuple(xi[i].tolist()) if xi.shape[1] > 1 else xi[i, 0]
-                faults.append(f"step {i}: {self._at(k)}: noise {shown} leads to state {wanted}, and it led to {y}")
+        wanted, faults = self.leads_to(pairs, xi), []
+        for i in np.flatnonzero(wanted != next_states):
+            shown = tuple(xi[i].tolist()) if xi.shape[1] > 1 else xi[i, 0]
+            where = f"noise {shown} leads to state {wanted[i]}, and it led to {next_states[i]}"
+            faults.append(f"step {i}: {self._at(pairs[i])}: {where}")
         return faults
+
+    def leads_to(self, pairs: Ints, noise: Ints) -> Ints:
+        """f(s, a, ξ) of steps [n] with noise [n, C]."""
+        place, sizes = np.zeros(len(pairs), dtype=np.int64), np.array(self.sizes)
+        for c in range(self.n_components):
+            place = place * sizes[self.law[pairs, c]] + noise[:, c]
+        return np.asarray(self.next_state[self.noise_ptr[pairs] + place])
 
     def draw_noise(self, laws: Sequence[ArrayLike], pairs: Ints, next_states: Ints, rng: np.random.Generator) -> Ints:
         """Noise [n, C] of steps whose next states were drawn already: ξ by its laws, given where it led."""

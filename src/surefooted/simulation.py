@@ -14,6 +14,7 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Episode, Player, Segment
 from surefooted.errors import InvalidTable
 from surefooted.mdp import TabularMDP
+from surefooted.mechanics import Mechanics
 from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
 from surefooted.space import Bools, Floats, Ints, Space
@@ -129,7 +130,7 @@ def simulate(
         where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
         if where.shape != (episodes,):
             raise InvalidTable("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
-        return simulate_episodes(problem.mdp, agent, where, seed, problem.laws)
+        return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
     if steps is None or episodes is not None or starts is not None:
         raise InvalidTable("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
     return _simulate_steps(problem, agent, steps, seed)
@@ -140,13 +141,14 @@ def simulate_episodes(
     agent: EpisodicPlayer,
     starts: Ints,
     seed: int | np.random.SeedSequence = 0,
+    mechanics: Mechanics | None = None,
     laws: Sequence[Floats] = (),
 ) -> EpisodicRun:
     """Play an episode from each of `starts` [K] on a table, or on one table for each stage.
 
-    `laws` are those of the noise that the agent's mechanics observe, if they do.
+    `mechanics` and `laws` are the true ones, if the agent is told the noise of its steps.
     """
-    teller = _teller(agent, laws, seed)
+    teller = _teller(agent, mechanics, laws, seed)
     faults = _misfits(mdp, agent.space, agent.bounded)
     if agent.episodes:
         faults.append(f"the agent has played already, {agent.episodes} episodes")
@@ -208,19 +210,26 @@ def _play_part(
 
 
 def _teller(
-    agent: Player | EpisodicPlayer, laws: Sequence[Floats], seed: int | np.random.SeedSequence
+    agent: Player | EpisodicPlayer,
+    mechanics: Mechanics | None,
+    laws: Sequence[Floats],
+    seed: int | np.random.SeedSequence,
 ) -> Callable[[Ints, Ints], Ints] | None:
-    """What tells the noise [n, C] of steps to an agent whose mechanics observe it; None if they do not."""
+    """What tells the true noise [n, C] of steps to an agent whose mechanics observe it; None if they do not."""
     informed = agent.informed
     if informed is None or informed.noise is None:
         return None
-    mechanics = informed.noise.mechanics
-    if len(laws) != len(mechanics.sizes):
-        fault = f"its mechanics observe noise of {len(mechanics.sizes)} laws, and the problem has {len(laws)}"
+    declared = informed.noise.mechanics
+    if mechanics is None or not laws:
+        fault = "its mechanics observe their noise, and the problem has no mechanics and laws to draw it from"
         raise InvalidTable("agent and problem do not fit", [fault])
+    if mechanics.sizes != declared.sizes or not np.array_equal(mechanics.law, declared.law):
+        fault = f"its noise has laws of sizes {declared.sizes}, the problem's {mechanics.sizes}, or they differ by pair"
+        raise InvalidTable("agent and problem do not fit", [fault])
+    true = mechanics
     known = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     rng = np.random.default_rng(np.random.SeedSequence(known.entropy, spawn_key=(*known.spawn_key, TELLER)))
-    return lambda pairs, next_states: mechanics.draw_noise(laws, pairs, next_states, rng)
+    return lambda pairs, next_states: true.draw_noise(laws, pairs, next_states, rng)
 
 
 def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
@@ -252,7 +261,7 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
         raise InvalidTable("agent and problem do not fit", faults)
     if not is_whole(steps, 1):
         raise InvalidTable("no such run", [f"steps {steps} must be a positive whole number"])
-    teller = _teller(agent, problem.laws, seed)
+    teller = _teller(agent, problem.mechanics, problem.laws, seed)
     world, draws = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2))
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
     agent.begin(problem.start)
@@ -267,20 +276,21 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
         before = None if informed is None else (agent.coin.bit_generator.state, episode.allowed.copy())
         length, u = _play_part(mdp, agent, episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
         part = slice(done, done + length)
+        noise = None if teller is None else teller(pairs[part], next_states[part])
         if informed is not None and before is not None:
-            last = informed.first_contradiction(pairs[part], rewards[part], next_states[part])
+            last = informed.first_contradiction(pairs[part], rewards[part], next_states[part], noise)
             if 0 <= last < length - 1:  # it stops there: play again as far as that, with the same draws
                 agent.coin.bit_generator.state, episode.allowed[:] = before
                 part = slice(done, done + last + 1)
                 outputs = (pairs[part], rewards[part], next_states[part])
                 length, u = _play_part(mdp, agent, episode, s, draws[drawn:], *outputs)
+                noise = None if noise is None else noise[:length]
         drawn += length
         ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)
         done, s = part.stop, int(next_states[part.stop - 1])
-        if teller is None:
+        if noise is None:
             agent.absorb(pairs[part], rewards[part], next_states[part], u, ended)
         else:
-            noise = teller(pairs[part], next_states[part])
             agent.absorb(pairs[part], rewards[part], next_states[part], u, ended, noise)
     record = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
     return Run(problem.start, *record, pairs, rewards, next_states)

@@ -106,7 +106,7 @@ class CUCBVI(EpisodicPlayer):
         """
         if not isinstance(self.learner, EpisodicLearner):
             raise InvalidTable("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
-        self.learner.trust(knowledge)
+        self.learner.trust(knowledge, begun=self.h < self.horizon)
         ledger = EpisodeLedger(self.space.n_states, self.alpha, self.baseline.start_values, self.reevaluate)
         if not ledger.is_known:
             low, high = (self.learner.bound([self.baseline.policy], side)[0] for side in SIDES)
@@ -128,7 +128,9 @@ class CUCBVI(EpisodicPlayer):
         if contradictions := self.contradictions:
             more = f" (and {len(contradictions) - 1} more)" if len(contradictions) > 1 else ""
             reason = f"Plays the baseline: what was declared is contradicted: {contradictions[0]}{more}."
-            return self._play_baseline(s, reason)
+            self.ledger.conserved(s)
+            decision = Decision("baseline", reason, -1, self.horizon * self.episodes, 0, self.horizon)
+            return self.baseline.policy, decision
         policy, ledger = self.learner.propose(), self.ledger  # step 1
         known = self.known_id(policy)
         if not ledger.is_known:

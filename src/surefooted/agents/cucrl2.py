@@ -108,6 +108,7 @@ class CUCRL2(Player):
         self.review_work = 0.0  # transitions looked at by all reviews, at most
         self.thought = 0.0  # and by all questions to the certificate
         self.last_length = 0  # T_{k-1}
+        self.trusted_at = 0  # the step at which `trust` was last called
 
     @property
     def informed(self) -> LiveSet | None:
@@ -123,9 +124,12 @@ class CUCRL2(Player):
             raise InvalidTable("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
         self.learner.trust(knowledge)
         if self.start is not None:
+            length = self.t - self.decisions[-1].t
+            if isinstance(self.certificate, PaperCertificate) and length:  # so that it is bounded anew with the others
+                self.certificate.record(self.decisions[-1].policy, length, self.learner.plausible())
             past = Past(self.start, self.played, self.policies, self.t)
             self.certificate.restart(self.learner.plausible(), past)
-            self.reviewed = (0, 0)
+            self.reviewed, self.trusted_at = (0, 0), self.t
             self._plan()
 
     def next_episode(self) -> Episode:
@@ -133,8 +137,8 @@ class CUCRL2(Player):
         assert self.start is not None
         plausible = self.learner.plausible()  # step 2
         if self.decisions:
-            self.last_length = self.t - self.decisions[-1].t
-            if isinstance(self.certificate, PaperCertificate):
+            self.last_length = self.t - max(self.decisions[-1].t, self.trusted_at)
+            if isinstance(self.certificate, PaperCertificate) and self.last_length:
                 self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
         if contradictions := self.contradictions:
             return self._distrust(contradictions)
@@ -213,7 +217,8 @@ class CUCRL2(Player):
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
         own = {"certificate": self.certificate.state_dict(), "reviewed": self.reviewed, "last_length": self.last_length}
         own |= {"review_work": self.review_work, "thought": self.thought}
-        own["live"] = None if self.informed is None else self.informed.state_dict()
+        live = getattr(self.learner, "live", None)
+        own["live"] = None if live is None else live.state_dict()
         return self._player_state() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
@@ -222,6 +227,7 @@ class CUCRL2(Player):
         self.certificate.load_state_dict(state["certificate"])
         self.reviewed, self.last_length = state["reviewed"], state["last_length"]
         self.review_work, self.thought = state["review_work"], state["thought"]
-        if self.informed is not None and state["live"] is not None:
-            self.informed.load_state_dict(state["live"])
+        live = getattr(self.learner, "live", None)
+        if live is not None and state["live"] is not None:
+            live.load_state_dict(state["live"])
         return self

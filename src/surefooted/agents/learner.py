@@ -85,9 +85,9 @@ class EpisodicLearner(EpisodicPlayer):
         """The set that holds what was declared beforehand, if anything was."""
         return self.live if self.live.knowledge is not None else None
 
-    def trust(self, knowledge: Knowledge | None) -> None:
-        """Use this knowledge (or none) from now on, whatever was contradicted before."""
-        self.live.trust(knowledge)
+    def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before; `begun` within an episode."""
+        self.live.trust(knowledge, begun or self.h < self.horizon)
 
     @abstractmethod
     def propose(self) -> Policy:

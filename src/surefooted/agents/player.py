@@ -107,7 +107,12 @@ class Player(ABC):
                 f"state {s}: the agent asked for action {asked}, not {a}; what it proves holds only for what it asks"
             )
             raise InvalidTable("another action was played", [fault])
-        informed, step = self.informed, (np.array([pair]), np.array([r], dtype=np.float64), np.array([s_next]))
+        try:
+            reward = float(r)
+        except (TypeError, ValueError) as error:
+            fault = f"state {s}, action {a}: reward {r!r} is not a number"
+            raise InvalidTable("this step cannot be counted", [fault]) from error
+        informed, step = self.informed, (np.array([pair]), np.array([reward]), np.array([s_next]))
         if noise is not None and informed is None:
             raise InvalidTable("this step cannot be counted", ["noise is given, and no mechanics were declared"])
         told = None if informed is None else informed.check_noise(pair, noise)

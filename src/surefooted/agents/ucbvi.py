@@ -21,6 +21,7 @@ from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
 
 Bonus = Literal["boxes", "hoeffding", "freedman"]
+NO_EFFECT = "bonus 'hoeffding' bounds policies by itself, and knowledge has no effect: use 'boxes'"
 
 
 class UCBVI(EpisodicLearner):
@@ -31,7 +32,8 @@ class UCBVI(EpisodicLearner):
     with the paper's β^r added because rewards are not known here, whose event adds less than delta^2). What a policy
     earns is bounded with `hoeffding`'s own bonus, and otherwise with the set of `confidence`, whose event has a
     probability of its own of at least 1 - delta: Azar et al.'s bonus bounds (p̂ - p) V* only. Their analysis is for
-    dynamics that all stages share.
+    dynamics that all stages share. `knowledge` narrows the set: what `boxes` plan with, and what bounds policies with
+    `boxes` and `freedman`.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class UCBVI(EpisodicLearner):
         elif bonus != "boxes" and self.horizon > int(episodes or 0) * self._n_pairs:
             faults.append(f"the event E_1 is proved for horizons up to episodes x S x A, not for {self.horizon}")
         if knowledge is not None and bonus == "hoeffding":
-            faults.append("bonus 'hoeffding' bounds policies by itself, and knowledge has no effect: use 'boxes'")
+            faults.append(NO_EFFECT)
         if faults:
             raise InvalidTable("no such agent", faults)
         self.bonus, self.limit = bonus, None if episodes is None or bonus == "boxes" else int(episodes)
@@ -79,6 +81,12 @@ class UCBVI(EpisodicLearner):
     def _n_pairs(self) -> int:
         """S A of the logarithms, those of all stages together where each has its own dynamics."""
         return self.space.n_states * self.space.n_actions * self.counts.stages
+
+    def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before; `begun` within an episode."""
+        if knowledge is not None and self.bonus == "hoeffding":
+            raise InvalidTable("this knowledge cannot be used", [NO_EFFECT])
+        super().trust(knowledge, begun)
 
     def propose(self) -> Policy:
         """The greedy policy of the optimistic backward induction."""

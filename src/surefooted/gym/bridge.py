@@ -155,6 +155,9 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     """
     log, informed = Transcript(), getattr(agent, "informed", None)
     needs_noise = informed is not None and informed.noise is not None
+    if needs_noise and bridge.terminal is not None and isinstance(agent, EpisodicPlayer):
+        fault = "the steps left after an end that absorbs have no noise to tell: infer it, or let episodes restart"
+        raise InvalidTable("agent and environment do not fit", [fault])
     horizon = agent.horizon if isinstance(agent, EpisodicPlayer) else None
     s, mask = _reset(bridge, seed)
     agent.begin(s)

@@ -157,14 +157,24 @@ def _give_history(agent: Any, log: Any, problem: Problem) -> None:
     """Fill an agent's counts from the files of a log."""
     counts = getattr(getattr(agent, "learner", agent), "counts", None)
     stages, bounded = (1, True) if counts is None else (counts.stages, counts.bounded)
-    read_history(
-        log,
-        problem.space,
-        stages=stages,
-        bounded=bounded,
-        state_labels=problem.state_labels,
-        action_labels=problem.action_labels,
-    ).into(agent)
+    files = log if isinstance(log, dict) else {"file": log}
+    if (sha256 := files.get("sha256")) is not None and fingerprint(Path(files["file"])) != sha256:
+        raise InvalidTable("this log cannot be used", [f"{files['file']} has changed since the study was begun"])
+    found = read_history(files["file"], problem.space, stages=stages, bounded=bounded)  # by index
+    if not found.used:
+        labels = (problem.state_labels, problem.action_labels)
+        found = read_history(
+            files["file"],
+            problem.space,
+            stages=stages,
+            bounded=bounded,
+            state_labels=labels[0],
+            action_labels=labels[1],
+            strict=True,
+        )
+    if found.unusable:
+        raise InvalidTable("this log has rows that cannot be used", found.summary().splitlines())
+    found.into(agent)
 
 
 def _baseline(problem: Problem, is_known: bool) -> Baseline:

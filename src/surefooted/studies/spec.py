@@ -226,15 +226,20 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
     if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # beside the study, wherever it is run
         file = (where.parent / str(problem["name"])).resolve()
         raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
+    for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
+        if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # likewise
+            file = (where.parent / agent["history"]).resolve()
+            agent["history"] = {"file": str(file), "sha256": fingerprint(file)}
     return parse(raw, str(source))
 
 
 def fingerprint(file: Path) -> str:
     """What tells the content of a file from another's."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise UnreadableFile(f"cannot read the problem {file}: {error}") from error
+        raise UnreadableFile(f"cannot read {file}: {error}") from error
 
 
 def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
