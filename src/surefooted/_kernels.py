@@ -327,8 +327,8 @@ def value_iteration(
 
     As `relative_values`, with the best pair of each state: Puterman (1994), Sec. 8.5 and Theorem 8.5.5 for the bounds.
     A pair that was `gap` below the best is not looked at until v has moved by that much (Sec. 6.7), and after each
-    sweep but the first few the greedy policy goes on alone for a while, which costs a fraction: modified policy
-    iteration (Sec. 8.7).
+    sweep but the first few the greedy policy goes on alone for a while, which costs a fraction and is not counted:
+    modified policy iteration (Sec. 8.7).
     """
     n = len(v)
     change, backup, due, before = np.empty(n), np.empty(len(r)), np.zeros(len(r)), np.empty(n)
@@ -355,8 +355,8 @@ def value_iteration(
         move_damped(change, damping, v)
         sweep += 1
         if sweep > ALONE and sweep < most and not upper - lower <= accuracy:
-            together = min(together + TOGETHER, 20 * TOGETHER)
-            for _ in range(min(together, most - sweep)):
+            together = min(together + TOGETHER, 4 * len(r) // n)  # at the price of a few sweeps over all pairs
+            for _ in range(together):
                 for s in range(n):
                     k = pair[s]
                     value = r[k] - v[s]
@@ -364,7 +364,6 @@ def value_iteration(
                         value += p[j] * v[next_state[j]]
                     change[s] = value
                 move_damped(change, damping, v)
-                sweep += 1
         least, largest = np.inf, -np.inf
         for s in range(n):
             least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])
