@@ -2,8 +2,12 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from surefooted.errors import InvalidTable, SurefootedError
 from surefooted.studies.building import check
@@ -53,7 +57,7 @@ def run_study(
     for fault in damaged:
         display.say(f"{fault}; it is run again")
     failures: dict[Task, Failure] = {}
-    with display.showing():
+    with display.showing(), _listening() as stopped:
         outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
         try:
             for task, outcome in outcomes:
@@ -63,6 +67,8 @@ def run_study(
                 else:
                     display.finished(folder.save(task, outcome))
                     (folder.path / "errors" / f"{task.name}.txt").unlink(missing_ok=True)
+                if stopped.is_set():
+                    raise KeyboardInterrupt
         except OSError as error:
             fault = f"{error.strerror or error}: {error.filename or folder.path}"
             raise SurefootedError(f"cannot go on in {folder.path}: {fault}; what is there is kept") from error
@@ -84,6 +90,26 @@ def run_study(
     if failures:
         raise SurefootedError(_report(study, folder, failures))
     return Results.load(out)
+
+
+@contextmanager
+def _listening() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets, too: where an interrupt is raised it may be swallowed, as within a finaliser."""
+    stopped = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield stopped
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        stopped.set()
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _errors(folder: Folder) -> Path:
