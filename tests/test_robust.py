@@ -474,3 +474,21 @@ def test_asking_twice_changes_no_bit():
         planning.policy_gain(space, Policy.uniform(space.space), 1e-9)
         again = planning.optimistic_gain(space, 1e-9)
         assert np.array_equal(first.bias, again.bias) and first.policy == again.policy
+
+
+@both(_robust.sort_row)
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 32, 33, 34, 60, 300])
+def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
+    for seed, mess in itertools.product(range(5), (0.0, 0.05, 1.0)):  # sorted, nearly sorted, not at all
+        rng = np.random.default_rng([n, seed])
+        rank, size = rng.permutation(400), n + 7
+        state = np.sort(rng.choice(400, size=size, replace=False))
+        state[3 : 3 + n] = state[3 : 3 + n][np.argsort(rank[state[3 : 3 + n]])]
+        for _ in range(int(mess * n)):
+            i, j = 3 + rng.integers(n, size=2)
+            state[[i, j]] = state[[j, i]]
+        low, room, before = state / 2.0, state * 3.0, state.copy()
+        kernel(3, 3 + n, rank, state, low, room)
+        wanted = before.copy()
+        wanted[3 : 3 + n] = before[3 : 3 + n][np.argsort(rank[before[3 : 3 + n]])]
+        assert np.array_equal(state, wanted) and np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)

@@ -16,7 +16,8 @@ from surefooted._kernels import inlined, njit
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-FEW = 24
+FEW = 24  # states that are sorted by insertion
+LONG = 32  # successors of a row that is sorted with gaps if it needs to be
 NARROW = 0.3  # the mass that a box leaves free below which its ceiling is worth a look
 CLEARLY = 1e-12  # more than rounding, relatively
 PATIENT = 40  # sweeps of value iteration before it is helped by sweeps that keep the choices made
@@ -114,15 +115,27 @@ def rank_states(v: Floats, sign: float, order: Ints, scratch: Ints, rank: Ints, 
 
 @njit
 def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats) -> None:
-    """Sort the entries first .. last - 1 of a row by rank; nearly sorted already."""
-    for j in range(first + 1, last):
-        y, kept, more = next_state[j], low[j], room[j]
-        i, here = j, rank[y]
-        while i > first and here < rank[next_state[i - 1]]:
-            next_state[i], low[i], room[i] = next_state[i - 1], low[i - 1], room[i - 1]
-            i -= 1
-        if i < j:
-            next_state[i], low[i], room[i] = y, kept, more
+    """Sort the entries first .. last - 1 of a row by rank: by insertion, since it is nearly sorted already.
+
+    A long row that is not is sorted with gaps that shrink (Shell 1959), so that time does not grow with its square.
+    """
+    gap, n = 1, last - first
+    if n > LONG:
+        falls = 0
+        for j in range(first + 1, last):
+            falls += rank[next_state[j]] < rank[next_state[j - 1]]
+        while 8 * falls > n and 5 * gap < n:
+            gap = 3 * gap + 1
+    while gap > 0:
+        for j in range(first + gap, last):
+            y, kept, more = next_state[j], low[j], room[j]
+            i, here = j, rank[y]
+            while i >= first + gap and here < rank[next_state[i - gap]]:
+                next_state[i], low[i], room[i] = next_state[i - gap], low[i - gap], room[i - gap]
+                i -= gap
+            if i < j:
+                next_state[i], low[i], room[i] = y, kept, more
+        gap //= 3
 
 
 @njit
