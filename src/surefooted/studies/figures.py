@@ -77,9 +77,14 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
 
 def violations(ax: "Axes", results: Results) -> None:
     """The share of the initial phase in which the condition does not hold: mean, 95 % interval, the paper's numbers."""
-    labels = [_words(setting) for setting in results.settings]
+    labels, many = [_words(setting) for setting in results.settings], len(results.settings) > MANY
     for i, setting in enumerate(results.settings):
         mean, half = interval(100 * results.column(setting, "violations_initial"))
+        if many:  # lying, one below the other
+            end = float(mean) + (float(half) if np.isfinite(half) else 0.0)
+            ax.barh(i, float(mean), color=_colour(setting), height=0.6, xerr=half if np.isfinite(half) else None)
+            ax.annotate(f"{float(mean):.3g} %", (end, i), textcoords="offset points", xytext=(4, 0), va="center")
+            continue
         ax.bar(i, float(mean), color=_colour(setting), width=0.6)
         if np.isfinite(half):
             ax.errorbar(i, float(mean), yerr=float(half), color="black", capsize=3, linewidth=1)
@@ -89,13 +94,19 @@ def violations(ax: "Axes", results: Results) -> None:
             if claim.agent == setting.agent and claim.column == "violations_initial":
                 ax.plot([i - 0.38, i + 0.38], [100 * claim.value] * 2, color="black", linestyle=":", linewidth=1.2)
                 ax.annotate("paper", (i + 0.38, 100 * claim.value), fontsize=7, va="center")
-    if len(labels) > MANY:
-        ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=6)
+    if many:
+        ax.set_yticks(range(len(labels)), labels, fontsize=7)
     else:
         ax.set_xticks(range(len(labels)), [label.replace(", ", "\n") for label in labels])
     ax.set_title(
         f"violated of the first {results.study.initial:,} {results.study.unit}".replace(",", "\u202f"), fontsize=9
     )
+    if many:
+        ax.set(xlabel="%", xlim=(0, None))
+        ax.margins(x=0.2)
+        ax.invert_yaxis()
+        ax.grid(axis="y", visible=False)
+        return
     ax.set(ylabel="%", ylim=(0, None))
     ax.margins(y=0.15)
     ax.grid(axis="x", visible=False)
@@ -163,13 +174,20 @@ def make_figures(
     written: list[Path] = []
     with plt.rc_context(STYLE):
         for name, draw in FIGURES.items():
-            figure, ax = plt.subplots(layout="constrained")
+            many = len(results.settings) > MANY
+            figure, ax = plt.subplots(figsize=(9.0, 4.5) if many else None, layout="constrained")
             draw(ax, results)
             written += save(figure, folder / name, formats)
-        figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.5), layout="constrained")
+        height = 3.5 if not many else 3.5 + 0.07 * len(results.settings)
+        figure, axes = plt.subplots(1, 3, figsize=(12.5, height), layout="constrained")
         regret(axes[0], results)
         margin(axes[1], results, results.study.initial)
         violations(axes[2], results)
+        if many:  # one legend for all
+            for ax in axes[:2]:
+                ax.get_legend().remove()
+                ax.locator_params(axis="x", nbins=4)
+            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(results.study.title or results.study.name)
         written += save(figure, folder / "overview", formats)
         written += save(build_problem(results.study.problem).draw(), folder / "problem", formats)
@@ -249,7 +267,7 @@ def _legend(ax: "Axes", where: Any) -> None:
     """A legend, beside the figure if it is long."""
     handles, _ = ax.get_legend_handles_labels()
     if len(handles) > MANY:
-        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=6, ncols=1 + len(handles) // (2 * MANY))
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
     elif handles:
         ax.legend(loc=where)
 
