@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-BENCHMARKS := exact evi pessimistic runs studies startup scaling episodes certificates
+BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes certificates
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format coverage campaign engines bench peers hooks clean

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import adversarial
-from surefooted import oracle
+from surefooted import oracle, solve
+from surefooted.agents import cucrl2
 from surefooted.agents.cucrl2 import CERTIFICATES, CUCRL2
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.baseline import Baseline
-from surefooted.confidence import simplified_bernstein
+from surefooted.confidence import bernstein, simplified_bernstein
 from surefooted.errors import InvalidTable, SurefootedError
 from surefooted.mdp import TabularMDP
 from surefooted.noise import Noise
@@ -604,3 +605,25 @@ def test_a_learner_of_ones_own_has_its_own_delta():
     problem = inventory()
     with pytest.raises(InvalidTable, match="delta: an own learner is given"):
         CUCRL2(problem.space, baseline=Baseline(problem.baseline), alpha=0.1, delta=0.1, learner=UCRL2(problem.space))
+
+
+def test_on_a_large_problem_cucrl2_asks_and_reviews_in_proportion_to_the_steps(monkeypatch):
+    problem = a_problem("randomised", 3)
+    known = solve.gain_and_bias(problem.mdp, problem.baseline)
+    baseline = Baseline(problem.baseline, known.gain, known.bias)
+
+    def play(**limits):
+        for name, value in limits.items():
+            monkeypatch.setattr(cucrl2, name, value)
+        agent = CUCRL2(problem.space, baseline=baseline, alpha=0.5, confidence=bernstein)
+        return agent, simulate(problem, agent, 3_000, 1)
+
+    free, run = play()
+    assert not any("not asked" in decision.reason for decision in run.decisions) and free.reviewed != (0, 0)
+    rare, rested = play(THINKING=100, GRACE=0)
+    most = (rare.t + 2 * 100) * problem.space.n_states * (1 + problem.space.n_states)  # that one question costs
+    assert rare.thought <= 100 * rare.t + most
+    assert any("not asked" in decision.reason for decision in rested.decisions)
+    assert len(rested.decisions) < len(run.decisions) and oracle.evaluate(rested, problem, 0.5).violations == 0
+    blind, _ = play(THINKING=20_000, GRACE=50_000, WORK=0)
+    assert blind.reviewed == (0, 0) and blind.review_work == 0

@@ -610,7 +610,7 @@ def test_counts_are_added_as_merge_adds_them(seed, n, m):
         for counts in targets:
             counts.add_steps(*steps)
     merged.merge(more)
-    history._add(one, more)
+    one.merge(more)
     assert same(one, merged)
     for counts in (one, merged):
         counts.add_steps(np.array([3, 3]), np.array([0.1, 0.2]), np.array([5, 6]))

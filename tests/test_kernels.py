@@ -1,8 +1,10 @@
 """Each kernel, compiled and as plain Python, against an answer that was found in another way."""
 
+import io
 import subprocess
 import sys
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -279,3 +281,22 @@ def test_kernels_compile_without_a_place_to_say_so(stream, tmp_path):
     )
     code = code.format(stream) + "sys.stderr is None or sys.stderr.close(); assert numba.njit(lambda x: x + 1)(1) == 2"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_line_says_what_is_compiled_on_a_terminal_only(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for stream, said in ((Terminal(), "Compiling, once on this machine: move_damped"), (io.StringIO(), "")):
+        progress = _kernels._Progress()
+        monkeypatch.setattr(sys, "stderr", stream)
+        happening = SimpleNamespace(data={"dispatcher": _kernels.move_damped})
+        progress.on_start(happening)
+        assert said in stream.getvalue() and bool(stream.getvalue()) == bool(said)
+        progress.on_end(happening)
+        assert not said or stream.getvalue().endswith("\r\x1b[K")
+    other, shown = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=len)}), Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    progress.on_start(other)  # somebody else's function
+    assert shown.getvalue() == ""

@@ -492,3 +492,29 @@ def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
         wanted = before.copy()
         wanted[3 : 3 + n] = before[3 : 3 + n][np.argsort(rank[before[3 : 3 + n]])]
         assert np.array_equal(state, wanted) and np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
+
+
+@both(_robust.ceiling)
+@forms
+@pytest.mark.parametrize("seed", range(24))
+def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_state(kernel, form, seed):
+    space, _ = plausible(form, seed, 2 + seed % 6)
+    v, rng = some_values(seed, space.space.n_states), np.random.default_rng(seed)
+    order, rank, prefix = ordered(v, 1.0, rng)
+    for k in range(space.space.n_pairs):
+        found = kernel(space.rows, k, v, order, prefix)
+        assert found >= _robust.extreme(space.rows, k, v, order, rank, prefix) - SAFE
+        if form == "box":
+            kept = slice(space.rows.first[k], space.rows.last[k])
+            sure = space.rows.low[kept] @ v[space.rows.next_state[kept]]
+            assert found <= sure + space.rows.slack[k] * v.max() + SAFE
+
+
+def test_a_ceiling_by_hand():
+    # v = (4, 3, 2, 1); [.1, .3] on state 3, elsewhere at most .25: .9 is left, .25 each for 4, 3, 2 and .15 for 1
+    order, _, prefix = ordered(np.array([4.0, 3.0, 2.0, 1.0]), 1.0, np.random.default_rng(0))
+    row = one_row([3], [0.1], [0.2], 0.25)
+    assert _robust.ceiling(row, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(0.1 + 2.25 + 0.15)
+    # a ball of width .6 around all in state 2: .3 moves from there to the best
+    ball = one_row([2], [1.0], [0.0], 1.0, 0.6)
+    assert _robust.ceiling(ball, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(2.0 + 0.3 * 2.0)

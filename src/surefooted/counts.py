@@ -113,19 +113,25 @@ class Counts:
         self.add_steps(pairs, columns[2].astype(np.float64), columns[3].astype(np.int64))
 
     def merge(self, other: "Counts") -> None:
-        """Add everything that another agent of the same space has seen."""
+        """Add everything that another agent of the same space has seen, in memory for distinct transitions only."""
         if other.space != self.space or other.stages != self.stages:
             sizes = [f"{counts.space} with {counts.stages} stages" for counts in (self, other)]
             raise InvalidTable("counts of different spaces", [" and ".join(sizes)])
         if self.bounded and not other.bounded:
             raise InvalidTable("counts of different kinds", ["the other ones may hold rewards outside [0, r_max]"])
-        next_ptr, next_state, count = other.rows()
+        both, (next_ptr, next_state, count) = type(self).from_state_dict(self.space, self.state_dict()), other.rows()
         pairs = np.repeat(np.arange(self.n_rows), np.diff(next_ptr))
-        names = ("visits", "reward_sum", "reward_square")
-        sums = [getattr(self, name) + getattr(other, name) for name in names]
-        self.add_steps(np.repeat(pairs, count), np.zeros(int(count.sum())), np.repeat(next_state, count))
-        for name, total in zip(names, sums, strict=True):
-            getattr(self, name)[:] = total
+        both.add_checked(pairs, np.zeros(pairs.size), next_state)  # each transition once, and then the others
+        state = both.state_dict()
+        rows = np.repeat(np.arange(self.n_rows), np.diff(state["next_ptr"]))
+        keys = rows * self.space.n_states + state["next_state"]
+        order = np.argsort(keys)
+        place = np.searchsorted(keys, pairs * self.space.n_states + next_state, sorter=order)
+        state["next_count"][order[place]] += count - 1
+        for name in ("visits", "reward_sum", "reward_square"):
+            state[name] = getattr(self, name) + getattr(other, name)
+        added = self.added + other.total
+        self.__dict__.update(type(self).from_state_dict(self.space, state).__dict__ | {"added": added})
 
     def _remember(self, pairs: Ints) -> None:
         """Keep the last pairs."""

@@ -109,7 +109,7 @@ class History:
         if faults:
             raise InvalidTable("this history cannot be given to this agent", faults)
         assert counts is not None
-        _add(counts, self.counts)
+        counts.merge(self.counts)
 
     def _misfits(self, counts: Counts) -> list[str]:
         """Why these counts cannot be added to others."""
@@ -291,21 +291,3 @@ def _labels(name: str, labels: Sequence[str], size: int, faults: list[str]) -> t
     elif len(set(words)) < len(words):
         faults.append(f"{name} has some label twice")
     return () if words == tuple(str(i) for i in range(size)) else words
-
-
-def _add(counts: Counts, more: Counts) -> None:
-    """`counts.merge(more)`, in memory that does not grow with the steps counted."""
-    space = counts.space
-    both = Counts.from_state_dict(space, counts.state_dict())
-    next_ptr, next_state, count = more.rows()
-    pairs = np.repeat(np.arange(more.n_rows), np.diff(next_ptr))
-    both.add_checked(pairs, np.zeros(pairs.size), next_state)  # each transition once, and then the others
-    state = both.state_dict()
-    rows = np.repeat(np.arange(more.n_rows), np.diff(state["next_ptr"]))
-    keys = rows * space.n_states + state["next_state"]
-    order = np.argsort(keys)
-    state["next_count"][order[np.searchsorted(keys, pairs * space.n_states + next_state, sorter=order)]] += count - 1
-    for name in ("visits", "reward_sum", "reward_square"):
-        state[name] = getattr(counts, name) + getattr(more, name)
-    added = counts.added + more.added
-    counts.__dict__.update(Counts.from_state_dict(space, state).__dict__ | {"added": added})

@@ -7,7 +7,7 @@ It is one more way to make a `Plausible`: whoever plans with sets need not know 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ Successors = (
 )
 NextValues = ArrayLike | Callable[[int, int, int], float]
 
-PARTS = ("rewards", "successors", "mechanics")
+PARTS = ("rewards", "successors", "mechanics", "noise")
 
 
 class Knowledge:
@@ -94,16 +94,21 @@ class Knowledge:
     def of(cls, problem: Problem, *parts: str) -> Self:
         """What is true of a problem: "rewards", "successors", "mechanics", or several of them, read off its table.
 
-        Mechanics imply the successors; their own rewards are left out where "rewards" says the means.
+        Mechanics imply the successors; their own rewards are left out where "rewards" says the means. With "noise" the
+        noise of the mechanics is told with each step.
         """
         faults = [f"there is no part {part!r}; the parts are {', '.join(PARTS)}" for part in parts if part not in PARTS]
         if "mechanics" in parts and problem.mechanics is None:
             faults.append(f"problem {problem.name!r} has no mechanics")
+        if "noise" in parts and "mechanics" not in parts:
+            faults.append("'noise' is that of mechanics: name them too")
         if faults:
             raise InvalidTable("no such knowledge", faults)
         mdp, mechanics = problem.mdp, problem.mechanics if "mechanics" in parts else None
         if mechanics is not None and "rewards" in parts:
             mechanics = mechanics.without_rewards()
+        if mechanics is not None and "noise" in parts:
+            mechanics = replace(mechanics, observed=True)
         successors = None
         if "successors" in parts and mechanics is None:
             successors = np.split(mdp.next_state, mdp.next_ptr[1:-1])

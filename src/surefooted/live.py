@@ -155,3 +155,24 @@ class LiveSet:
         self.contradictions = list(state["contradictions"])
         if state["noise"] is not None and self.noise is not None:
             self.noise = NoiseCounts.from_state_dict(self.noise.mechanics, state["noise"])
+
+
+class Believer:
+    """An agent that may have been told something beforehand, which may turn out to be wrong."""
+
+    @property
+    def informed(self) -> LiveSet | None:
+        """The set that holds what was declared beforehand, if anything was."""
+        return None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What was observed that contradicts what was declared; nothing while all is well."""
+        return [] if self.informed is None else list(self.informed.contradictions)
+
+    @property
+    def distrust(self) -> str:
+        """Why a conservative agent plays the baseline once it was told something wrong."""
+        first, *others = self.contradictions
+        more = f" (and {len(others)} more)" if others else ""
+        return f"Plays the baseline: what was declared is contradicted: {first}{more}."

@@ -125,11 +125,9 @@ class CUCBVI(EpisodicPlayer):
         """Steps 1 to 3 of Fig. `cucbvi`."""
         if self.informed is not None:
             self.informed.current()  # where data and declaration no longer agree is noticed here
-        if contradictions := self.contradictions:
-            more = f" (and {len(contradictions) - 1} more)" if len(contradictions) > 1 else ""
-            reason = f"Plays the baseline: what was declared is contradicted: {contradictions[0]}{more}."
+        if self.contradictions:
             self.ledger.conserved(s)
-            decision = Decision("baseline", reason, -1, self.horizon * self.episodes, 0, self.horizon)
+            decision = Decision("baseline", self.distrust, -1, self.horizon * self.episodes, 0, self.horizon)
             return self.baseline.policy, decision
         policy, ledger = self.learner.propose(), self.ledger  # step 1
         known = self.known_id(policy)

@@ -140,8 +140,8 @@ class CUCRL2(Player):
             self.last_length = self.t - max(self.decisions[-1].t, self.trusted_at)
             if isinstance(self.certificate, PaperCertificate) and self.last_length:
                 self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
-        if contradictions := self.contradictions:
-            return self._distrust(contradictions)
+        if self.contradictions:  # with them, perhaps what was proved is wrong: play safe until told otherwise
+            return self._keep_to_baseline(self.distrust, max(1, int(self.patience * self.t)))
         if self.affordable and self.thought > THINKING * (self.t + GRACE):
             return self._rest()
         plan = self.learner.propose(plausible, self.t)  # step 3
@@ -180,14 +180,10 @@ class CUCRL2(Player):
         """Play the baseline, which is always safe, until enough steps have been played to pay for the next question."""
         steps = max(1, int(np.ceil(self.thought / THINKING)) - GRACE - self.t)
         reason = "Plays the baseline: on so large a problem, whether exploring is safe is not asked at every step."
-        decision = Decision("baseline", reason, -1, self.t, 0, steps)
-        return Episode(self.baseline.policy, decision, np.full(self.space.n_pairs, UNLIMITED), steps)
+        return self._keep_to_baseline(reason, steps)
 
-    def _distrust(self, contradictions: list[str]) -> Episode:
-        """What was declared is wrong, and with it perhaps what was proved: play safe until told otherwise."""
-        more = f" (and {len(contradictions) - 1} more)" if len(contradictions) > 1 else ""
-        reason = f"Plays the baseline: what was declared is contradicted: {contradictions[0]}{more}."
-        steps = max(1, int(self.patience * self.t))
+    def _keep_to_baseline(self, reason: str, steps: int) -> Episode:
+        """So many steps of the baseline, without asking anything."""
         decision = Decision("baseline", reason, -1, self.t, 0, steps)
         return Episode(self.baseline.policy, decision, np.full(self.space.n_pairs, UNLIMITED), steps)
 

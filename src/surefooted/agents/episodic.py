@@ -15,13 +15,13 @@ from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision
 from surefooted.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.live import LiveSet
+from surefooted.live import Believer
 from surefooted.mechanics import Noise
 from surefooted.policy import Policy
 from surefooted.space import Floats, Ints, Space
 
 
-class EpisodicPlayer(ABC):
+class EpisodicPlayer(Believer, ABC):
     """Plays episodes, and records their starts, distinct policies and decisions."""
 
     def __init__(self, space: Space, horizon: int, bounded: bool, seed: int | np.random.Generator = 0) -> None:
@@ -42,16 +42,6 @@ class EpisodicPlayer(ABC):
         self.noise = np.zeros((0, 1), dtype=np.int64)  # if the mechanics observe it
         self._policy_ids: dict[tuple[bytes, tuple[int, ...], bool], int] = {}
         self._last: tuple[Policy | None, int] = (None, -1)
-
-    @property
-    def informed(self) -> LiveSet | None:
-        """The set that holds what was declared beforehand, if anything was."""
-        return None
-
-    @property
-    def contradictions(self) -> list[str]:
-        """What was observed that contradicts what was declared; nothing while all is well."""
-        return [] if self.informed is None else list(self.informed.contradictions)
 
     @abstractmethod
     def next_episode(self, s: int) -> tuple[Policy, Decision]:

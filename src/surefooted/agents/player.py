@@ -14,7 +14,7 @@ import numpy as np
 from surefooted.agents.agent import Decision, Role
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.live import LiveSet
+from surefooted.live import Believer
 from surefooted.mechanics import Noise
 from surefooted.policy import Policy
 from surefooted.policy_log import PolicyLog
@@ -43,7 +43,7 @@ class Episode:
     left: int
 
 
-class Player(ABC):
+class Player(Believer, ABC):
     """Plays episodes, counts what happens, and records segments, distinct policies and decisions."""
 
     def __init__(self, space: Space, counts: Counts, seed: int | np.random.Generator = 0) -> None:
@@ -61,16 +61,6 @@ class Player(ABC):
         self.decisions: list[Decision] = []
         self._allowed = np.ones(space.n_pairs, dtype=np.int64)
         self._allowed_at: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))  # steps counted then, and their visits
-
-    @property
-    def informed(self) -> LiveSet | None:
-        """The set that holds what was declared beforehand, if anything was."""
-        return None
-
-    @property
-    def contradictions(self) -> list[str]:
-        """What was observed that contradicts what was declared; nothing while all is well."""
-        return [] if self.informed is None else list(self.informed.contradictions)
 
     @abstractmethod
     def next_episode(self) -> Episode:

@@ -139,6 +139,8 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
             raise InvalidTable("no such confidence", [f"there is no {value!r}; there are {', '.join(CONFIDENCES)}"])
         return getattr(confidence, value)
     if key == "knowledge" and isinstance(value, str | list | tuple):
+        if isinstance(value, str) and ":" in value:
+            return imported(value)(problem)
         return Knowledge.of(problem, *([value] if isinstance(value, str) else value))
     if key == "learner" and isinstance(value, str | dict):
         content = {"kind": value} if isinstance(value, str) else dict(value)

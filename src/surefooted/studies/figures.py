@@ -37,6 +37,7 @@ STYLE: Any = {
     "svg.fonttype": "none",
 }
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
+WIDE = 16  # letters of a label that stands below a bar
 MANY = 8  # curves for which a legend has room
 BINS = 60  # of the share of baseline play: single decisions are all or nothing
 
@@ -77,7 +78,8 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
 
 def violations(ax: "Axes", results: Results) -> None:
     """The share of the initial phase in which the condition does not hold: mean, 95 % interval, the paper's numbers."""
-    labels, many = [_words(setting) for setting in results.settings], len(results.settings) > MANY
+    labels = [_words(setting) for setting in results.settings]
+    many = len(labels) > MANY or max(map(len, ", ".join(labels).split(", "))) > WIDE
     for i, setting in enumerate(results.settings):
         mean, half = interval(100 * results.column(setting, "violations_initial"))
         if many:  # lying, one below the other
