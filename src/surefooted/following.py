@@ -97,6 +97,9 @@ class _Pool:
 
     def _restart(self) -> None:
         """Make everything anew."""
+        self._laid_out: Ints | None = None  # the counts' pool that the arrays were last laid out for
+        self._given: tuple[Any, ...] = ()
+        self._made: tuple[Any, ...] = ()
         n, size = self.counts.n_rows, self.counts.pool[2].size
         self.r_lower, self.r_upper, self.seen = np.empty(n), np.empty(n), np.full(n, -1)
         self.states, self.lower, self.upper = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
@@ -126,27 +129,18 @@ class _Pool:
             self._fill(np.arange(counts.n_rows) if todo is None else todo)
 
     def _fill(self, todo: Ints) -> None:
-        """Make those of the rows `todo` that have changed."""
+        """Make those of the rows `todo` that have changed; what else the kernel takes is put together once."""
         counts, space = self.counts, self.counts.space
-        _intervals.fill_rows(
-            self.kind,
-            self.delta,
-            space.n_states,
-            space.n_actions * counts.stages,
-            space.r_max,
-            counts.visits,
-            counts.reward_sum,
-            counts.reward_square,
-            *counts.pool,
-            todo,
-            self.seen,
-            self.r_lower,
-            self.r_upper,
-            self.states,
-            self.lower,
-            self.upper,
-            self.rows,
-        )
+        pool = counts.pool
+        if self._laid_out is not pool[2]:
+            self._laid_out = pool[2]
+            sizes = (space.n_states, space.n_actions * counts.stages, space.r_max)
+            sums = (counts.visits, counts.reward_sum, counts.reward_square, *pool)
+            self._given = (self.kind, self.delta, *sizes, *sums)
+            intervals = (self.states, self.lower, self.upper, self.rows)
+            self._made = (self.seen, self.r_lower, self.r_upper, *intervals)
+        fill: Any = _intervals.fill_rows
+        fill(*self._given, todo, *self._made)
         self.__dict__.pop("now", None)
 
     @cached_property

@@ -65,12 +65,13 @@ class LiveSet:
             informed = self._again("informed", self._inform)
             if not self.contradictions:
                 return informed
+        if self._following is not None:
+            self._following.follow()
+            return self._following
         kind = KINDS.get(self.confidence)
         if kind is None:
             return self._again("plain", lambda: self.confidence(self.counts, self.delta))
-        if self._following is None:
-            self._following = Following(kind, self.counts, self.delta)
-        self._following.follow()
+        self._following = Following(kind, self.counts, self.delta)
         return self._following
 
     def _again(self, name: str, make: Any) -> Plausible:
