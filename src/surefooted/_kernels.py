@@ -60,16 +60,25 @@ event.register("numba:compile", _Progress())
 
 
 def njit(function: F) -> F:
-    """Compile, and keep the compiled code on disk for the next process."""
+    """Compile a kernel that makes no arrays, and keep the compiled code on disk for the next process.
+
+    Without arrays of its own it need not count who holds those of others: numba's counting is atomic, and took most of
+    the time of kernels that are called for each row of a table.
+    """
+    return cast(F, numba.njit(cache=True, _nrt=False)(function))
+
+
+def allocating(function: F) -> F:
+    """The same for a kernel that makes arrays."""
     return cast(F, numba.njit(cache=True)(function))
 
 
 def inlined(function: F) -> F:
-    """Compile, and let the compiler put it into every caller, which spares it passing many arrays along."""
-    return cast(F, numba.njit(cache=True, forceinline=True)(function))
+    """As `njit`, and the compiler puts it into every caller, which spares it passing many arrays along."""
+    return cast(F, numba.njit(cache=True, forceinline=True, _nrt=False)(function))
 
 
-@njit
+@allocating
 def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
     """The number of strongly connected components; `component` [S] gets each state's (Tarjan 1972, without recursion).
 
@@ -121,7 +130,7 @@ def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
     return found
 
 
-@njit
+@allocating
 def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
     """Expected `total` [n, m] cost until node 0 is hit, from each node, by eliminating states (Grassmann et al. 1985).
 
@@ -170,7 +179,7 @@ def move_damped(change: Floats, damping: float, v: Floats) -> None:
         v[s] += damping * change[s] - shift
 
 
-@njit
+@allocating
 def relative_values(
     next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, damping: float, accuracy: float, most: int, v: Floats
 ) -> tuple[float, float, int]:
@@ -196,7 +205,7 @@ def relative_values(
     return lower, upper, sweep
 
 
-@njit
+@allocating
 def stationary(
     next_ptr: Ints, next_state: Ints, p: Floats, damping: float, accuracy: float, most: int, d: Floats
 ) -> int:
@@ -220,7 +229,7 @@ def stationary(
     return -1
 
 
-@njit
+@allocating
 def absorb(next_ptr: Ints, next_state: Ints, p: Floats, cost: Floats, accuracy: float, most: int, total: Floats) -> int:
     """Sweeps made to bring `total` [n, m] within `accuracy` of total = cost + p total; -1 when `most` did not do.
 
@@ -310,7 +319,7 @@ def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
         v[s], pair[s] = q[best], best
 
 
-@njit
+@allocating
 def value_iteration(
     pair_ptr: Ints,
     next_ptr: Ints,
@@ -371,7 +380,7 @@ def value_iteration(
     return lower, upper, sweep
 
 
-@njit
+@allocating
 def accumulate_rewards(
     next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, earned: Floats, x: Floats, out: Floats
 ) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import inlined, njit
+from surefooted._kernels import allocating, inlined, njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Work(NamedTuple):
     change: Floats  # [S]
 
 
-@njit
+@allocating
 def workspace(n: int) -> Work:
     """Scratch space for n states."""
     order = np.empty(n, dtype=np.int64)
@@ -264,7 +264,7 @@ def move_damped(change: Floats, damping: float, v: Floats) -> None:
         v[s] += damping * change[s] - shift
 
 
-@njit
+@allocating
 def frozen_sweeps(
     state_ptr: Ints,
     pairs: Ints,
@@ -352,7 +352,7 @@ def frozen_sweeps(
     return largest - least
 
 
-@njit
+@allocating
 def optimistic_iteration(
     pair_ptr: Ints, rows: Rows, r: Floats, damping: float, epsilon: float, most: int, v: Floats, pair: Ints
 ) -> tuple[float, float, int]:
@@ -456,7 +456,7 @@ def step_back(
     return lower, upper
 
 
-@njit
+@allocating
 def evaluate_policy(
     state_ptr: Ints,
     pairs: Ints,
@@ -486,7 +486,7 @@ def evaluate_policy(
     return lower, upper, sweep
 
 
-@njit
+@allocating
 def play_backwards(
     state_ptr: Ints,
     pairs: Ints,
@@ -535,7 +535,7 @@ def play_backwards(
             v[s] += work.change[s]
 
 
-@njit
+@allocating
 def affordable_steps(
     state_ptr: Ints,
     pairs: Ints,
@@ -594,7 +594,7 @@ class Book(NamedTuple):
     steps: Ints  # [n]
 
 
-@njit
+@allocating
 def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, work: Work, v: Floats) -> None:
     """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected, last to first.
 
@@ -619,7 +619,7 @@ def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, mo
             )
 
 
-@njit
+@allocating
 def segment_losses(
     book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, work: Work, losses: Floats
 ) -> None:
