@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 ALONE = 3  # sweeps of value iteration before the greedy policy goes on alone after each
-TOGETHER = 10  # sweeps of the greedy policy alone, the first time; each time as many more
+ENOUGH = 0.5  # of the accuracy that is asked for, to which the greedy policy's values are worth bringing
+TOGETHER = 5  # sweeps of the greedy policy alone, the first time; each time as many more
 
 
 class _Progress(event.Listener):  # type: ignore[misc]
@@ -76,6 +77,17 @@ def allocating(function: F) -> F:
 def inlined(function: F) -> F:
     """As `njit`, and the compiler puts it into every caller, which spares it passing many arrays along."""
     return cast(F, numba.njit(cache=True, forceinline=True, _nrt=False)(function))
+
+
+@inlined
+def add_mean(value: float, first: int, last: int, next_state: Ints, p: Floats, v: Floats) -> float:
+    """`value` plus the sum of p[j] v[next_state[j]] over first <= j < last.
+
+    Unsigned indices spare the machine a look at the sign of each, which is most of its work.
+    """
+    for j in range(np.uint64(first), np.uint64(last)):
+        value += p[j] * v[np.uint64(next_state[j])]
+    return value
 
 
 @allocating
@@ -195,10 +207,7 @@ def relative_values(
     while sweep < most and not upper - lower <= accuracy:
         lower, upper = np.inf, -np.inf
         for s in range(n):
-            backup = r[s]
-            for j in range(next_ptr[s], next_ptr[s + 1]):
-                backup += p[j] * v[next_state[j]]
-            change[s] = backup - v[s]
+            change[s] = add_mean(r[s], next_ptr[s], next_ptr[s + 1], next_state, p, v) - v[s]
             lower, upper = min(lower, change[s]), max(upper, change[s])
         move_damped(change, damping, v)
         sweep += 1
@@ -273,10 +282,7 @@ def absorb(next_ptr: Ints, next_state: Ints, p: Floats, cost: Floats, accuracy: 
 def backup_pairs(next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, v: Floats, q: Floats) -> None:
     """`q` [K] = r + p v, the value of each pair when `v` [S] follows."""
     for k in range(len(q)):
-        value = r[k]
-        for j in range(next_ptr[k], next_ptr[k + 1]):
-            value += p[j] * v[next_state[j]]
-        q[k] = value
+        q[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
 
 
 @njit
@@ -319,6 +325,29 @@ def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
         v[s], pair[s] = q[best], best
 
 
+@njit
+def chain_of(
+    pair: Ints,
+    next_ptr: Ints,
+    next_state: Ints,
+    p: Floats,
+    r: Floats,
+    chain_ptr: Ints,
+    chain_state: Ints,
+    chain_p: Floats,
+    earned: Floats,
+) -> None:
+    """The chain of the policy that plays pair[s] in state s, one row after the other."""
+    end = 0
+    for s in range(len(pair)):
+        k = pair[s]
+        earned[s] = r[k]
+        for j in range(next_ptr[k], next_ptr[k + 1]):
+            chain_state[end], chain_p[end] = next_state[j], p[j]
+            end += 1
+        chain_ptr[s + 1] = end
+
+
 @allocating
 def value_iteration(
     pair_ptr: Ints,
@@ -341,7 +370,14 @@ def value_iteration(
     """
     n = len(v)
     change, backup, due, before = np.empty(n), np.empty(len(r)), np.zeros(len(r)), np.empty(n)
-    lower, upper, sweep, moved, together = -np.inf, np.inf, 0, 0.0, 0
+    lower, upper, sweep, moved, together, size = -np.inf, np.inf, 0, 0.0, 0, 0
+    for s in range(n):
+        longest = 0
+        for k in range(pair_ptr[s], pair_ptr[s + 1]):
+            longest = max(longest, next_ptr[k + 1] - next_ptr[k])
+        size += longest
+    chain_ptr, chain_state = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
+    chain_p, earned = np.empty(size), np.empty(n)
     while sweep < most and not upper - lower <= accuracy:
         lower, upper = np.inf, -np.inf
         for s in range(n):
@@ -349,12 +385,9 @@ def value_iteration(
             for k in range(pair_ptr[s], pair_ptr[s + 1]):
                 if due[k] > moved:
                     continue
-                value = r[k]
-                for j in range(next_ptr[k], next_ptr[k + 1]):
-                    value += p[j] * v[next_state[j]]
-                backup[k] = value
-                if value > best:
-                    best, pair[s] = value, k
+                backup[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
+                if backup[k] > best:
+                    best, pair[s] = backup[k], k
             for k in range(pair_ptr[s], pair_ptr[s + 1]):
                 if due[k] <= moved:
                     due[k] = moved + best - backup[k] - 1e-12 * (abs(best) + abs(backup[k]) + moved)
@@ -364,15 +397,9 @@ def value_iteration(
         move_damped(change, damping, v)
         sweep += 1
         if sweep > ALONE and sweep < most and not upper - lower <= accuracy:
-            together = min(together + TOGETHER, 4 * len(r) // n)  # at the price of a few sweeps over all pairs
-            for _ in range(together):
-                for s in range(n):
-                    k = pair[s]
-                    value = r[k] - v[s]
-                    for j in range(next_ptr[k], next_ptr[k + 1]):
-                        value += p[j] * v[next_state[j]]
-                    change[s] = value
-                move_damped(change, damping, v)
+            together = min(together + TOGETHER, 16 * len(r) // n)  # at the price of a few sweeps over all pairs
+            chain_of(pair, next_ptr, next_state, p, r, chain_ptr, chain_state, chain_p, earned)
+            relative_values(chain_ptr, chain_state, chain_p, earned, damping, ENOUGH * accuracy, together, v)
         least, largest = np.inf, -np.inf
         for s in range(n):
             least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import allocating, inlined, njit
+from surefooted._kernels import allocating, inlined, move_damped, njit, relative_values
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -256,14 +256,6 @@ def ceiling(rows: Rows, k: int, v: Floats, order: Ints, prefix: Floats) -> float
     return value
 
 
-@njit
-def move_damped(change: Floats, damping: float, v: Floats) -> None:
-    """Move `v` [S] by a share of its change, and so that v[0] = 0: only differences matter."""
-    shift = v[0] + damping * change[0]
-    for s in range(len(v)):
-        v[s] += damping * change[s] - shift
-
-
 @allocating
 def frozen_sweeps(
     state_ptr: Ints,
@@ -334,18 +326,8 @@ def frozen_sweeps(
                 state[end], p[end] = order[0], weight * rest
                 end += 1
         ptr[s + 1] = end
-    before, change = v.copy(), np.empty(n)
-    for _ in range(sweeps):
-        lower, upper = np.inf, -np.inf
-        for s in range(n):
-            value = earned[s]
-            for j in range(ptr[s], ptr[s + 1]):
-                value += p[j] * v[state[j]]
-            change[s] = value - v[s]
-            lower, upper = min(lower, change[s]), max(upper, change[s])
-        if upper - lower <= epsilon:
-            break
-        move_damped(change, damping, v)
+    before = v.copy()
+    relative_values(ptr, state, p, earned, damping, epsilon, sweeps, v)
     least, largest = np.inf, -np.inf
     for s in range(n):
         least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])

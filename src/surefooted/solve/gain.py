@@ -27,6 +27,7 @@ from surefooted.space import Floats, Ints
 
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
 EPS = 1e-14  # the relative rounding of a sum of a few terms
+PROVED = 0.9  # of the accuracy is what value iteration aims at, the rest is for its rounding
 SWEEPS = 300  # of value iteration, before policy iteration; up to 15 S while that is less than WORK
 WORK = 1_000_000_000  # transitions
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
@@ -118,16 +119,23 @@ def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> 
 
 @dataclass(frozen=True)
 class OptimalGain:
-    """The optimal gain, a policy that attains it, and that policy's bias.
+    """The optimal gain and a policy that attains it; that policy's bias and gain to rounding, once they are asked for.
 
-    When g* is one number, as in any weakly communicating MDP, `lower` <= g* <= `upper` is proved by the bias (Puterman
-    1994, Th. 8.5.5); otherwise they are the smallest and largest optimal gain, and `gain` is an error.
+    When g* is one number, as in any weakly communicating MDP, `lower` <= g* <= `upper` is proved (Puterman 1994, Th.
+    8.5.5), by the last sweep of value iteration or by the policy's bias; otherwise they are the smallest and largest
+    optimal gain, and `gain` is an error.
     """
 
-    evaluation: GainAndBias
+    mdp: TabularMDP
     policy: Policy
     lower: float
     upper: float
+    accuracy: float
+
+    @cached_property
+    def evaluation(self) -> GainAndBias:
+        """How the policy fares."""
+        return gain_and_bias(self.mdp, self.policy, self.accuracy / 10)
 
     @property
     def gains(self) -> Floats:
@@ -137,14 +145,16 @@ class OptimalGain:
     @property
     def gain(self) -> float:
         """The optimal gain g*, when it is the same from every state."""
+        if self.upper - self.lower <= self.accuracy * self.mdp.r_max:
+            return float(self.gains.max())  # there is only one, and the policy's differ by less than was asked for
         return self.evaluation.gain
 
     @property
     def bias(self) -> Floats:
-        """The bias of the policy, [S]: h + g = L h up to `upper - lower`."""
+        """The bias of the policy, [S]."""
         return self.evaluation.bias
 
-    @cached_property
+    @property
     def span(self) -> float:
         """sp(h) of the policy's bias."""
         return self.evaluation.span
@@ -153,17 +163,23 @@ class OptimalGain:
 def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     """The optimal gain, to `accuracy` (times r_max), and a policy that has it.
 
-    A bounded number of sweeps of value iteration finds a good policy, usually the best one; policy iteration proves
-    that it is, or goes on from it.
+    A bounded number of sweeps of value iteration usually ends with bounds as close as that. If not, it has found a good
+    policy: policy iteration proves that it is the best one, or goes on from it.
     """
     _check(accuracy)
     space, tolerance = mdp.space, accuracy * mdp.r_max
     rows = (mdp.next_ptr, mdp.next_state, mdp.p)
-    up, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
-    value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
     pair = np.empty(mdp.n_states, dtype=np.int64)
     sweeps = max(SWEEPS, min(15 * mdp.n_states, WORK // mdp.p.size))
-    _kernels.value_iteration(space.pair_ptr, *rows, mdp.r, DAMPING, tolerance, sweeps, np.zeros(mdp.n_states), pair)
+    v = np.zeros(mdp.n_states)
+    lower, upper, _ = _kernels.value_iteration(
+        space.pair_ptr, *rows, mdp.r, DAMPING, PROVED * tolerance, sweeps, v, pair
+    )
+    rounding = EPS * (np.abs(v).max() + mdp.r_max)
+    if upper - lower + 2 * rounding <= tolerance:
+        return OptimalGain(mdp, Policy(space, pair=pair), lower - rounding, upper + rounding, accuracy)
+    up, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
+    value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
     for _ in range(IMPROVEMENTS):
         policy = Policy(space, pair=pair)
         chain = induced_chain(mdp, policy)
@@ -174,7 +190,7 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
         _refine(mdp, chain, parts, pair, tolerance / 10, advantage)
         bounds = solved.gains + np.maximum.reduceat(advantage, space.pair_ptr[:-1])
         if constant and np.ptp(bounds) <= tolerance:
-            return OptimalGain(solved, policy, float(bounds.min()), float(bounds.max()))
+            return _solved(mdp, policy, bounds, accuracy, solved)
         # first the actions of a larger gain, then among those of equal gain the ones of a larger bias
         rounding = EPS * np.ptp(solved.gains) + solved.accuracy
         _kernels.best_pairs(space.pair_ptr, up, value, better)
@@ -185,9 +201,16 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
             improved = value > advantage[pair] + EPS * (noise[better] + noise[pair]) + solved.accuracy
         if not improved.any():  # as good as rounding allows: the bounds say how good
             known = bounds if constant else solved.gains
-            return OptimalGain(solved, policy, float(known.min()), float(known.max()))
+            return _solved(mdp, policy, known, accuracy, solved)
         pair = np.where(improved, better, pair)
     raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
+
+
+def _solved(mdp: TabularMDP, policy: Policy, known: Floats, accuracy: float, evaluation: GainAndBias) -> OptimalGain:
+    """What policy iteration found, with the evaluation that it ended in."""
+    found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
+    found.__dict__["evaluation"] = evaluation
+    return found
 
 
 def _refine(mdp: TabularMDP, chain: Chain, parts: Structure, pair: Ints, accuracy: float, advantage: Floats) -> None:
