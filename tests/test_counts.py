@@ -119,13 +119,13 @@ def test_counts_by_hand():
 def test_count_steps_stops_before_the_step_that_the_pool_cannot_hold(kernel):
     visits, sums, squares = np.zeros(2, dtype=np.int64), np.zeros(2), np.zeros(2)
     start, length, room = (np.zeros(2, dtype=np.int64) for _ in range(3))
-    state, count, used = np.zeros(7, dtype=np.int64), np.zeros(7, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    state, count, used = np.zeros(7, dtype=np.int64), np.zeros(7, dtype=np.int64), np.zeros(2, dtype=np.int64)
     pairs, next_states = np.array([0, 1, 0, 1, 1, 0, 0]), np.array([5, 6, 7, 6, 7, 5, 8])
     rewards = np.arange(7.0)
     table = (visits, sums, squares, start, length, room)
     # rows of room 2 at 0 and 2; the third successor of pair 0 would need 4 more places than the 3 there are
     assert kernel(pairs, rewards, next_states, 0, *table, state, count, used) == 6
-    assert visits.tolist() == [3, 3] and length.tolist() == [2, 2] and used[0] == 4
+    assert visits.tolist() == [3, 3] and length.tolist() == [2, 2] and used.tolist() == [4, 4]
     assert sums.tolist() == [0 + 2 + 5, 1 + 3 + 4] and squares.tolist() == [0 + 4 + 25, 1 + 9 + 16]
     assert kernel(pairs, rewards, next_states, 6, *table, state, count, used) == 6  # and again
     state, count = np.append(state, np.zeros(7, dtype=np.int64)), np.append(count, np.zeros(7, dtype=np.int64))

@@ -28,7 +28,7 @@ def count_steps(
     """Count the steps from `first` on; returns how many are counted when all are, or when the pool is full.
 
     Row k is pool_state[row_start[k] : row_start[k] + row_length[k]]. A row that outgrows its room moves to the end of
-    the pool with twice the room. `used` [1] is the length of the pool in use.
+    the pool with twice the room. `used` [2] is the length of the pool in use, and the entries of all rows.
     """
     for i in range(first, len(pairs)):
         k, y = pairs[i], next_states[i]
@@ -49,6 +49,7 @@ def count_steps(
                 used[0] += room
             pool_state[j], pool_count[j] = y, 0
             row_length[k] += 1
+            used[1] += 1
         pool_count[j] += 1
         visits[k] += 1
         reward_sum[k] += rewards[i]

@@ -6,6 +6,7 @@ on the event that the true MDP is in every set that was used. The proofs are in 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,6 +85,11 @@ class Reference:
     bias_low: Floats
     bias_high: Floats
 
+    @cached_property
+    def terminal(self) -> Floats:
+        """φ - max φ of the pessimistic bias, [S]: what the baseline earns at worst from each state on."""
+        return np.asarray(self.bias_low - self.bias_low.max())
+
     @classmethod
     def of(cls, baseline: Baseline, plausible: Plausible, t: int) -> "Reference":
         """What is known of the baseline, or what a set says of it to r_max / sqrt(t + 1)."""
@@ -140,7 +146,7 @@ class Proof:
     """A margin proved at step t that any continuation may build on.
 
     If the steps after t earn u(s) from state s beyond `required` each, and end safely, the margin is at least
-    `margin` + min over s of u(s) - terminal(s). `terminal` [S] is what the baseline earns at worst: φ - max φ.
+    `margin` + min over s of u(s) - terminal(s), with `terminal` [S] what the baseline earns at worst.
     """
 
     t: int
@@ -148,11 +154,11 @@ class Proof:
     reference: Reference
     required: float  # (1 - α) gain_high
     terms: Mapping[str, float]
-    terminal: Floats = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """φ - max φ of the baseline's pessimistic bias."""
-        object.__setattr__(self, "terminal", self.reference.bias_low - self.reference.bias_low.max())
+    @property
+    def terminal(self) -> Floats:
+        """That of the reference, [S]."""
+        return self.reference.terminal
 
     @property
     def rate(self) -> float:
@@ -173,6 +179,7 @@ class Ledger:
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None
+        self._work: _robust.Work | None = None
 
     def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """How long a policy may be played, by the proof there is."""
@@ -193,8 +200,7 @@ class Ledger:
         low, high, required = reference.bias_low, reference.bias_high, (1 - alpha) * reference.gain_high
         opening = past.segments[0][1] if past.segments and past.segments[0][0] == 0 else 0
         book = self._book(past, past.segments[1:] if opening else past.segments)
-        work, r = _robust.workspace(low.size), plausible.r_lower - reference.gain_low
-        limits = (TOLERANCE * plausible.space.r_max, SWEEPS, work)
+        limits, r = self._limits(plausible), plausible.r_lower - reference.gain_low
         v = low - low.max()
         if self.induction:
             _robust.induct(book, plausible.rows, r, low, *limits, v)
@@ -225,12 +231,19 @@ class Ledger:
             return proof
         book = self._book(past, recent)
         v, low = proof.terminal.copy(), proof.reference.bias_low
-        limits = (TOLERANCE * plausible.space.r_max, SWEEPS, _robust.workspace(v.size))
+        limits = self._limits(plausible)
         r = plausible.r_lower - proof.reference.gain_low
         _robust.induct(book, plausible.rows, r, low, *limits, v)
         change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
+
+    def _limits(self, plausible: Plausible) -> tuple[float, int, _robust.Work]:
+        """When a segment is done, and room to work in, which remembers nothing."""
+        if self._work is None:
+            self._work = _robust.workspace(plausible.space.n_states)
+        _robust.forget_order(self._work)
+        return TOLERANCE * plausible.space.r_max, SWEEPS, self._work
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> _robust.Book:
         """Segments with the policies they need, the baseline first."""

@@ -32,7 +32,7 @@ class Counts:
         self.reward_sum, self.reward_square = np.zeros(n), np.zeros(n)
         self._row_start, self._row_length, self._row_room = (np.zeros(n, dtype=np.int64) for _ in range(3))
         self._pool_state, self._pool_count = (np.zeros(256, dtype=np.int64) for _ in range(2))
-        self._used = np.zeros(1, dtype=np.int64)
+        self._used = np.zeros(2, dtype=np.int64)  # of the pool, and the transitions in it
         self.added = 0  # steps added since it was made
         self._recent = np.zeros(RECENT, dtype=np.int64)  # the pairs of the last of them, in a ring
 
@@ -49,7 +49,7 @@ class Counts:
     @property
     def n_transitions(self) -> int:
         """Distinct (s, a, s') seen."""
-        return int(self._row_length.sum())
+        return int(self._used[1])
 
     def add(self, s: int, a: int, r: float, s_next: int, h: int = 0) -> None:
         """One step (at stage h); nothing changes if any part of it is impossible."""
@@ -189,7 +189,7 @@ class Counts:
         counts._row_room = counts._row_length.copy()
         counts._pool_state = np.append(np.array(state["next_state"], dtype=np.int64), np.zeros(256, dtype=np.int64))
         counts._pool_count = np.append(np.array(state["next_count"], dtype=np.int64), np.zeros(256, dtype=np.int64))
-        counts._used[0] = len(state["next_state"])
+        counts._used[:] = len(state["next_state"])
         return counts
 
     def _faults(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[str]:

@@ -109,6 +109,7 @@ class CUCRL2(Player):
         self.thought = 0.0  # and by all questions to the certificate
         self.last_length = 0  # T_{k-1}
         self.trusted_at = 0  # the step at which `trust` was last called
+        self._added_up = (0, 0)  # segments whose sweeps are added up, and these
 
     @property
     def informed(self) -> LiveSet | None:
@@ -170,11 +171,18 @@ class CUCRL2(Player):
         if not (due or explored >= (1 + EXPLORED_MORE) * explored_then + 1):
             return False
         row = 1 + self.counts.n_transitions / self.space.n_pairs
-        work = self.review_work + sum(min(s.length, SWEEPS) for s in self.segments) * self.space.n_states * row
+        work = self.review_work + self._sweeps() * self.space.n_states * row
         if work > WORK * self.t:
             return False
         self.reviewed, self.review_work = (self.t, explored), work
         return True
+
+    def _sweeps(self) -> int:
+        """Those of a review, at most: of all segments. Those before the last stay, and are added up once."""
+        done, total = self._added_up
+        total += sum(min(length, SWEEPS) for _, length in self.played[done:-1])
+        self._added_up = (max(len(self.played) - 1, 0), total)
+        return total + sum(min(length, SWEEPS) for _, length in self.played[-1:])
 
     def _rest(self) -> Episode:
         """Play the baseline, which is always safe, until enough steps have been played to pay for the next question."""
@@ -220,6 +228,7 @@ class CUCRL2(Player):
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         self._restore_player(state)
+        self._added_up = (0, 0)
         self.certificate.load_state_dict(state["certificate"])
         self.reviewed, self.last_length = state["reviewed"], state["last_length"]
         self.review_work, self.thought = state["review_work"], state["thought"]
