@@ -71,8 +71,7 @@ def reproduce(experiment: str, **options: Any) -> None:
     from surefooted.studies.results import load
 
     results = load(folder)
-    make_figures(results)
-    page = make_report(results)
+    page = make_report(results, drawn=make_figures(results))
     if not options["quiet"]:
         click.echo(f"Figures in {folder / 'figures'}, the report in {page}", err=True)
 

@@ -66,10 +66,11 @@ def table(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def make_report(results: Results, out: str | Path | None = None) -> Path:
-    """Write the page, DIR/report.html unless told otherwise."""
+def make_report(results: Results, out: str | Path | None = None, drawn: Sequence[Path] | None = None) -> Path:
+    """Write the page, DIR/report.html unless told otherwise, with the figures that are `drawn` already if they are."""
     path = Path(out) if out is not None else results.path / "report.html"
-    figures = {p.stem: p for p in make_figures(results, formats=("png",))}
+    drawn = make_figures(results, formats=("png",)) if drawn is None else drawn
+    figures = {p.stem: p for p in drawn if p.suffix == ".png"}
     study, body = results.study, []
     body.append(f"<h1>{_text(study.title or study.name)}</h1>")
     length = f"{study.length:,}".replace(",", NARROW)
