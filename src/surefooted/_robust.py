@@ -174,18 +174,17 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
         return everything
     next_state, low, room = rows.next_state, rows.low, rows.room
     value: float = 0.0
-    before, is_sorted, falling = top, True, top >= v[order[len(v) - 1]]
+    is_sorted, falling = True, top >= v[order[len(v) - 1]]
     early, terms = v[order[len(v) - 1]], 0  # the value that comes first among the successors; lower bounds above 0
-    for j in range(first, last):  # one look at each successor's value, if the row is still sorted by rank
-        here = v[next_state[j]]
-        if here == before:
-            is_sorted &= j == first or rank[next_state[j]] > rank[next_state[j - 1]]
-        else:
-            is_sorted &= (here < before) == falling
+    ahead = -1  # the rank of the successor before
+    for j in range(np.uint64(first), np.uint64(last)):  # one look at each, if the row is still sorted by rank
+        y = np.uint64(next_state[j])
+        here, place = v[y], rank[y]
+        is_sorted &= place > ahead
+        ahead = place
         early = max(early, here) if falling else min(early, here)
         terms += low[j] != 0.0
         value += low[j] * here
-        before = here
     if not is_sorted and is_box and terms <= 2 and rest < cap * (len(v) - 1):
         # where no sum depends on the order, a row need not be sorted if the mass ends before its first successor
         whole = int(rest / cap)
