@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import allocating, inlined, move_damped, njit, relative_values
+from surefooted._kernels import add_mean, allocating, inlined, move_damped, njit, relative_values
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -129,8 +129,8 @@ def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, r
     while gap > 0:
         for j in range(first + gap, last):
             y, kept, more = next_state[j], low[j], room[j]
-            i, here = j, rank[y]
-            while i >= first + gap and here < rank[next_state[i - gap]]:
+            i, here = j, rank[np.uint64(y)]
+            while i >= first + gap and here < rank[np.uint64(next_state[i - gap])]:
                 next_state[i], low[i], room[i] = next_state[i - gap], low[i - gap], room[i - gap]
                 i -= gap
             if i < j:
@@ -195,9 +195,7 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
             return value + rest * edge if rest > 0.0 else value
     if not is_sorted:
         sort_row(first, last, rank, next_state, low, room)
-        value = 0.0
-        for j in range(first, last):
-            value += low[j] * v[next_state[j]]
+        value = add_mean(0.0, first, last, next_state, low, v)
     if not is_box:
         return ball_value(value, first, last, rest, rows.width[k], v, order[0], next_state, low)
     position = 0
@@ -237,8 +235,8 @@ def ceiling(rows: Rows, k: int, v: Floats, order: Ints, prefix: Floats) -> float
     value: float = 0.0
     least, most = np.inf, rows.unseen[k]
     is_box, rest, top = rows.width[k] < 0.0, rows.slack[k], v[order[0]]
-    for j in range(rows.first[k], rows.last[k]):
-        here = v[rows.next_state[j]]
+    for j in range(np.uint64(rows.first[k]), np.uint64(rows.last[k])):
+        here = v[np.uint64(rows.next_state[j])]
         value += rows.low[j] * here
         if is_box:
             most = max(most, rows.room[j])
@@ -647,8 +645,7 @@ def optimistic_stages(
                 row = k + h * stride
                 if i >= first and rows.width[row] < 0.0:
                     bound = r[row] + rows.slack[row] * top
-                    for j in range(rows.first[row], rows.last[row]):
-                        bound += rows.low[j] * v[rows.next_state[j]]
+                    bound = add_mean(bound, rows.first[row], rows.last[row], rows.next_state, rows.low, v)
                     never = rows.first[row] == rows.last[row] and rows.unseen[row] >= 1.0
                     if bound * (1.0 + CLEARLY) < best or (never and bound <= best and k > found):
                         continue
