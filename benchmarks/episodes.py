@@ -1,6 +1,7 @@
 """Finite horizon: how many episodes per second, how the cost of an episode grows, and what safety costs.
 
-Three tables. The first is one core after compilation, the best of seven runs. The second has garnets with four actions
+Three tables. The first is one core after compilation, the best of seven runs; its limit is the simulator playing the
+baseline with nothing learnt. The second has garnets with four actions
 and the seconds per episode divided by H x stored transitions. The third is the paper's gridworld experiment.
 """
 
@@ -8,6 +9,7 @@ import sys
 import time
 
 import numpy as np
+from runs import IdleEpisodes
 
 import surefooted as sf
 
@@ -51,8 +53,9 @@ def gridworld_agents(problem):
 
 
 def speed(problem) -> None:
-    print(f"{'agent':>31} {'episodes per second':>20}")
-    for name, make in gridworld_agents(problem).items():
+    print(f"{'agent':>31} {'episodes per second':>20} {'of limit':>9}")
+    limit = 0.0
+    for name, make in ({"no learning": lambda seed: IdleEpisodes(problem)} | gridworld_agents(problem)).items():
         sf.simulate(problem, make(0), episodes=50)  # compile
         spent = []
         for seed in range(7):
@@ -60,7 +63,8 @@ def speed(problem) -> None:
             begin = time.perf_counter()
             sf.simulate(problem, agent, episodes=EPISODES, seed=seed)
             spent.append(time.perf_counter() - begin)
-        print(f"{name:>31} {EPISODES / min(spent):>20.0f}", flush=True)
+        limit = limit or min(spent)
+        print(f"{name:>31} {EPISODES / min(spent):>20.0f} {min(spent) / limit:>8.1f}x", flush=True)
 
 
 def growth() -> None:

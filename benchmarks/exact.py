@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from cases import Case, ring, scattered
-from measure import Ready, Table, at_once, machine, peer, race, ratio, timed
+from measure import Ready, Table, at_once, beside_limit, machine, peer, race, ratio, timed
 from scipy.sparse import csr_matrix
 
 from surefooted import Policy, problems, solve
@@ -95,11 +95,14 @@ SMALL = ("toolbox", "QuantEcon")  # not run beyond 1 000 states: README.md says 
 
 def compare() -> None:
     columns = [(title, width) for name in PEERS for title, width in ((name, 9), ("ratio", 6))]
-    table = Table(("case", 12), ("ours s", 8), *columns)
+    table = Table(("case", 12), ("ours s", 8), ("limit s", 8), ("of limit", 8), ("with bias", 9), *columns)
     for case in (scattered(121, 4), scattered(1_000, 10), scattered(10_000, 10), ring(121, 4), ring(1_000, 10)):
         mdp = case.mdp()
         ours = solve.optimal_gain(mdp, ACCURACY).gain
-        contestants = {"ours": at_once(lambda mdp=mdp: solve.optimal_gain(mdp, ACCURACY))}
+        contestants = {
+            "ours": at_once(lambda mdp=mdp: solve.optimal_gain(mdp, ACCURACY)),
+            "bias": at_once(lambda mdp=mdp: solve.optimal_gain(mdp, ACCURACY).bias),
+        }
         cells: dict[str, str] = {}
         for name, make in PEERS.items():
             if name in SMALL and case.n_states > 1_000:
@@ -113,7 +116,8 @@ def compare() -> None:
             contestants[name] = get_ready
         best = race(contestants)
         them = [cell for name in PEERS for cell in (cells.get(name) or best[name], ratio(best.get(name), best["ours"]))]
-        table.row(case.name, best["ours"], *them)
+        limit = beside_limit(best["ours"], 16 * mdp.p.size + 16 * mdp.r.size)
+        table.row(case.name, best["ours"], *limit, best["bias"], *them)
 
 
 def growth() -> None:

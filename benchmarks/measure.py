@@ -65,6 +65,12 @@ def bandwidth(size: float) -> float:
     return times * 24 * n / best["triad"]
 
 
+def beside_limit(seconds: float, size: float) -> tuple[float, str]:
+    """The seconds it takes to read `size` bytes once, and how many times longer something took."""
+    limit = size / bandwidth(size)
+    return limit, f"{seconds / limit:.0f}x"
+
+
 class Table:
     """Rows of text, each printed as soon as it is known. Columns are (title, width); the first is aligned left."""
 

@@ -2,7 +2,8 @@
 
 `python benchmarks/memory.py 1000000`; each row is a process of its own, with the problem built in it. Progress is on
 standard error. The baseline of CUCRL2 is known: it is solved for before the clock starts. The peak of a run is counted
-from the end of building on, where the system can (Linux).
+from the end of building on, where the system can (Linux). The limit is the table itself: a successor and its
+probability for each transition, a reward and a place for each pair.
 """
 
 import resource
@@ -71,12 +72,15 @@ def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     print(machine())
     print(f"{STATES} states, {ACTIONS} actions, {SUCCESSORS} successors, {steps} steps")
-    table = Table(("what", 8), ("build s", 8), ("run s", 8), ("us per step", 12), ("peak MB", 8))
+    columns = (("what", 8), ("build s", 8), ("run s", 8), ("us per step", 12), ("peak MB", 8))
+    table = Table(*columns, ("limit MB", 8), ("of limit", 8))
+    limit = (16 * SUCCESSORS + 16) * STATES * ACTIONS / 1e6
     for name in WHAT:
         command = [sys.executable, __file__, str(steps), name]
         found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         built, ran, peak = map(float, found.split())
-        table.row(name, built, *([ran, 1e6 * ran / steps] if ran else ["-", "-"]), peak)
+        speed = [ran, 1e6 * ran / steps] if ran else ["-", "-"]
+        table.row(name, built, *speed, peak, limit, f"{peak / limit:.0f}x")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from cases import Case, Sampled, scattered
 from evi import Dense
-from measure import Table, at_once, machine, race, ratio
+from measure import Table, at_once, beside_limit, machine, race, ratio
 
 import surefooted as sf
 from surefooted import planning
@@ -46,7 +46,10 @@ def numpy_values(dense: Dense, r: Any, pairs: Any) -> Any:
 
 
 def questions(case: Case, many: int) -> dict[str, Any]:
-    """What is asked of so many random policies, and how ours and NumPy answer it; one of them is checked equal."""
+    """What is asked of so many random policies: the bytes of the rows they play, and how ours and NumPy answer.
+
+    One of the policies is checked equal.
+    """
     sampled, rng = Sampled(case, VISITS), np.random.default_rng(2)
     plausible, space = sampled.boxes(), case.space
     dense, r = Dense(case, plausible), plausible.r_lower
@@ -57,12 +60,20 @@ def questions(case: Case, many: int) -> dict[str, Any]:
     fixed = [sf.Policy.deterministic(space, rule[0]) for rule in rules]
     agree(planning.policy_gain(plausible, fixed[0], EPSILON).gain, numpy_gain(dense, r, fixed[0].pair), EPSILON)
     agree(learner.bound(staged)[0], numpy_values(dense, r, staged[0].pair), 1e-9)
+    lengths = np.diff(plausible.next_ptr)
+    rows = {
+        "average reward": np.concatenate([policy.pair for policy in fixed]),
+        "finite horizon": np.concatenate([policy.pair.ravel() for policy in staged]),
+    }
+    sizes = {criterion: int(24 * lengths[played].sum() + 40 * played.size) for criterion, played in rows.items()}
     return {
         "average reward": (
+            sizes["average reward"],
             lambda: [planning.policy_gain(plausible, policy, EPSILON) for policy in fixed],
             lambda: [numpy_gain(dense, r, policy.pair) for policy in fixed],
         ),
         "finite horizon": (
+            sizes["finite horizon"],
             lambda: learner.bound(staged),
             lambda: [numpy_values(dense, r, policy.pair) for policy in staged],
         ),
@@ -72,16 +83,17 @@ def questions(case: Case, many: int) -> dict[str, Any]:
 def main() -> None:
     print(machine())
     columns = (("case", 8), ("criterion", 14), ("policies", 8), ("ours s", 9), ("us each", 8), ("NumPy s", 8))
-    table = Table(*columns, ("ratio", 7))
+    table = Table(*columns, ("ratio", 7), ("limit s", 8), ("of limit", 8))
     for case in (scattered(121, 4), scattered(500, 10)):
         for many in (1, 10, 100):
-            for criterion, (ours, theirs) in questions(case, many).items():
+            for criterion, (size, ours, theirs) in questions(case, many).items():
                 contestants = {"ours": at_once(ours)}
                 if many * case.n_states < LARGE:
                     contestants["NumPy"] = at_once(theirs)
                 best = race(contestants)
                 cells = (best.get("NumPy", "-"), ratio(best.get("NumPy"), best["ours"]))
-                table.row(case.name, criterion, many, best["ours"], 1e6 * best["ours"] / many, *cells)
+                limit = beside_limit(best["ours"], size)
+                table.row(case.name, criterion, many, best["ours"], 1e6 * best["ours"] / many, *cells, *limit)
 
 
 def agree(ours: Any, theirs: Any, tolerance: float) -> None:

@@ -2,7 +2,8 @@
 
 A chain is three arrays: successors of state s are `next_state[next_ptr[s] : next_ptr[s + 1]]`, with probabilities `p`;
 a successor may be listed twice. A table has the same three arrays over pairs. Outputs come last and are
-written in place. A kernel reports failure as data; its caller turns that into an answer or an exception.
+written in place. A kernel reports failure as data; its caller turns that into an answer or an exception. Arrays are set
+entry by entry: `x[:] = y` would have numba compile the words of an error message, for two seconds.
 """
 
 import sys
@@ -97,12 +98,13 @@ def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
     Components are numbered in reverse topological order: every edge leads to an equal or smaller number.
     """
     n = len(next_ptr) - 1
-    index = np.full(n, -1, dtype=np.int64)
+    index = np.empty(n, dtype=np.int64)
     low = np.zeros(n, dtype=np.int64)
     cursor = next_ptr[:-1].copy()
     open_states = np.empty(n, dtype=np.int64)  # Tarjan's stack
     path = np.empty(n, dtype=np.int64)  # the recursion
-    component[:] = -1
+    for s in range(n):
+        index[s], component[s] = -1, -1
     n_open, clock, found = 0, 0, 0
     for root in range(n):
         if index[root] >= 0:
@@ -222,7 +224,8 @@ def stationary(
     n = len(d)
     image = np.empty(n)
     for sweep in range(most):
-        image[:] = 0.0
+        for s in range(n):
+            image[s] = 0.0
         for s in range(n):
             for j in range(next_ptr[s], next_ptr[s + 1]):
                 image[next_state[j]] += d[s] * p[j]
@@ -419,14 +422,16 @@ def accumulate_rewards(
     n = len(x)
     image = np.empty(n)
     for t in range(len(out)):
-        image[:] = 0.0
         reward = 0.0
+        for s in range(n):
+            image[s] = 0.0
         for s in range(n):
             if x[s] != 0.0:
                 reward += x[s] * r[s]
                 for j in range(next_ptr[s], next_ptr[s + 1]):
                     image[next_state[j]] += x[s] * p[j]
-        x[:] = image
+        for s in range(n):
+            x[s] = image[s]
         corrected = reward - earned[1]
         moved = earned[0] + corrected
         earned[1] = (moved - earned[0]) - corrected

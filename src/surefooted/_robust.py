@@ -358,8 +358,10 @@ def optimistic_iteration(
     if sweep == most or upper - lower <= epsilon:
         return lower, upper, sweep
     work, each = workspace(n), workspace(n + 1).order
-    backup, due, ones = np.empty(len(r)), np.zeros(len(r)), np.zeros(n) + 1.0
+    backup, due, ones = np.empty(len(r)), np.zeros(len(r)), np.empty(n)
     moved, is_boxes = 0.0, rows.width[0] < 0.0
+    for s in range(n):
+        ones[s] = 1.0
     if flat:
         for s in range(n):
             work.change[s] = r[pair[s]]
@@ -608,7 +610,8 @@ def segment_losses(
         losses[i] = 0.0
         q = book.policy[i]
         if q > 0:
-            v[:] = bias
+            for s in range(len(v)):
+                v[s] = bias[s]
             play_backwards(
                 book.state_ptr[q], book.pairs, book.weights, rows, r, book.steps[i], tolerance, most, work, v
             )

@@ -128,14 +128,13 @@ class Space(FrozenArrays):
 
     def __eq__(self, other: object) -> bool:
         """Equal when the same pairs exist and r_max is the same."""
-        return (
-            self is other
-            or (isinstance(other, Space)
+        return self is other or (
+            isinstance(other, Space)
             and (
                 self.r_max == other.r_max
                 and np.array_equal(self.pair_ptr, other.pair_ptr)
                 and np.array_equal(self.pair_action, other.pair_action)
-            ))
+            )
         )
 
     def __hash__(self) -> int:
