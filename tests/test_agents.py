@@ -1,5 +1,6 @@
 """Agents: step by step or simulated is the same run, a bad step changes nothing, a restored agent goes on alike."""
 
+import functools
 import itertools
 import pickle
 import re
@@ -599,6 +600,36 @@ def test_options_that_would_have_no_effect_are_refused():
         CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, dynamic=True)
     with pytest.raises(InvalidTable, match="steps -1"):
         simulate(problem, learner, -1)
+
+
+def test_the_sweeps_of_a_review_are_those_of_all_segments_however_often_they_are_asked_for():
+    problem = a_problem("randomised", 3)
+    known = solve.gain_and_bias(problem.mdp, problem.baseline)
+    make = functools.partial(
+        CUCRL2,
+        problem.space,
+        baseline=Baseline(problem.baseline, known.gain, known.bias),
+        alpha=0.5,
+        confidence=bernstein,
+    )
+    agent = make()
+    assert agent._sweeps() == 0
+    for steps in (1, 40, 700, 700):
+        agent = make().load_state_dict(agent.state_dict()) if agent.t else agent
+        for _ in range(3):
+            simulate(problem, agent, steps, steps) if not agent.t else play_on(problem, agent, steps)
+            lengths = [segment.length for segment in agent.segments]
+            assert agent._sweeps() == agent._sweeps() == sum(min(length, cucrl2.SWEEPS) for length in lengths)
+    assert len(lengths) > 5 and max(lengths) > cucrl2.SWEEPS
+
+
+def play_on(problem, agent, steps):
+    """Some more steps of an agent that has begun."""
+    rng = np.random.default_rng(steps)
+    for _ in range(steps):
+        s, action = agent.state, agent.act(agent.state).action
+        reward, s_next = problem.mdp.draw(rng, problem.space.pair(s, action))
+        agent.observe(s, action, reward, s_next)
 
 
 def test_a_learner_of_ones_own_has_its_own_delta():

@@ -44,6 +44,33 @@ def random_chain(seed, n=6, eps=None):
     return p, rng.random(n)
 
 
+@both(_kernels.add_mean)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_add_mean_adds_what_a_row_earns_to_what_there_is(kernel, seed):
+    p, v = random_chain(seed)
+    ptr, state, mass = csr(p)
+    for s, row in enumerate(p):
+        assert kernel(0.25, ptr[s], ptr[s + 1], state, mass, v) == pytest.approx(0.25 + row @ v, abs=1e-15)
+    assert kernel(-3.0, ptr[2], ptr[2], state, mass, v) == -3.0  # a row without successors
+
+
+@both(_kernels.chain_of)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_chain_of_a_policy_has_the_rows_of_its_pairs(kernel, seed):
+    rng = np.random.default_rng(seed)
+    table, r = np.vstack([random_chain(seed + i, 4)[0] for i in range(3)]), rng.random(12)  # pair 3 s + a: row
+    pair = 3 * np.arange(4) + rng.integers(3, size=4)
+    ptr, state, mass = csr(table)
+    chain_ptr, chain_state, chain_p = np.zeros(5, dtype=np.int64), np.full(state.size, -1), np.full(state.size, np.nan)
+    earned = np.empty(4)
+    kernel(pair, ptr, state, mass, r, chain_ptr, chain_state, chain_p, earned)
+    chain = np.zeros((4, 4))
+    for s in range(4):
+        part = slice(chain_ptr[s], chain_ptr[s + 1])
+        np.add.at(chain[s], chain_state[part], chain_p[part])
+    assert chain == pytest.approx(table[pair], abs=1e-15) and earned.tolist() == r[pair].tolist()
+
+
 @both(_kernels.strong_components)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_strong_components_are_those_of_scipy_in_reverse_topological_order(kernel, seed):

@@ -320,6 +320,35 @@ def test_optimal_gain_waits_for_an_exit_however_rare(eps, worse):
     assert found.policy.actions.tolist() == [1, 0]
 
 
+@every_kind
+@pytest.mark.parametrize("accuracy", [0.3, 1e-2, 1e-4, 1e-7, 1e-11])
+def test_bounds_on_the_optimal_gain_hold_and_are_as_close_as_asked_and_so_is_the_policy(kind, accuracy):
+    for seed in range(10):
+        p, r, available = oracles.random_mdp(kind, seed)
+        scale = 10.0 ** (seed % 7 - 3)
+        mdp = TabularMDP.from_arrays(p, scale * r, available, r_max=scale)
+        ill = kind in ("slow", "near absorbing")
+        best = scale * oracles.best_gain_by_enumeration(p, r, available, exactly=ill)
+        found = optimal_gain(mdp, accuracy)
+        if np.ptp(best) > 1e-12 * scale:
+            continue
+        assert found.lower - 1e-12 * scale <= best.min() and best.max() <= found.upper + 1e-12 * scale
+        close = max(accuracy, 1e-9 if ill else 1e-13) * scale
+        assert found.upper - found.lower <= close
+        assert found.gain == pytest.approx(best.max(), abs=close)
+        attained, _ = oracles.exact_gain_and_bias(*oracles.chain_of(p, scale * r, found.policy.actions))
+        assert attained == pytest.approx(best, abs=close)  # from every state
+
+
+def test_a_policy_is_evaluated_when_its_bias_is_asked_for():
+    mdp = garnet(60, 3, 5, seed=2).mdp
+    found = optimal_gain(mdp, 1e-6)
+    assert "evaluation" not in vars(found) and 0 < found.upper - found.lower <= 1e-6
+    played = gain_and_bias(mdp, found.policy)
+    assert found.gain == pytest.approx(played.gain, abs=1e-12) and "evaluation" in vars(found)
+    assert found.bias == pytest.approx(played.bias, abs=1e-9) and found.span == pytest.approx(played.span, abs=1e-9)
+
+
 @pytest.mark.parametrize("n", [6, 12, 20, 30, 50, 200, 400, 800])
 def test_optimal_gain_of_long_rivers(n):
     found = optimal_gain(riverswim(n).mdp)

@@ -428,6 +428,13 @@ def test_the_report_is_one_page_with_everything_in_it(small, tmp_path):
     assert "src='http" not in page and "href" not in page
 
 
+def test_a_report_takes_figures_that_are_drawn_already(small, tmp_path, monkeypatch):
+    drawn = figures.make_figures(small, tmp_path)
+    page = report.make_report(small, tmp_path / "page.html").read_text()
+    monkeypatch.setattr(report, "make_figures", lambda *_, **__: pytest.fail("drawn again"))
+    assert report.make_report(small, tmp_path / "again.html", drawn).read_text() == page
+
+
 def test_the_command_line_from_a_file_to_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(GRID)
