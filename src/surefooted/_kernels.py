@@ -23,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 ALONE = 3  # sweeps of value iteration before the greedy policy goes on alone after each
+PLAIN = 10  # sweeps of value iteration before pairs are left out, which must pay for its bookkeeping
 ENOUGH = 0.5  # of the accuracy that is asked for, to which the greedy policy's values are worth bringing
 TOGETHER = 5  # sweeps of the greedy policy alone, the first time; each time as many more
 
@@ -367,12 +368,13 @@ def value_iteration(
     """Bounds (lower, upper) on the optimal gain and the sweeps made; `pair` [S] gets the last sweep's greedy pairs.
 
     As `relative_values`, with the best pair of each state: Puterman (1994), Sec. 8.5 and Theorem 8.5.5 for the bounds.
-    A pair that was `gap` below the best is not looked at until v has moved by that much (Sec. 6.7), and after each
-    sweep but the first few the greedy policy goes on alone for a while, which costs a fraction and is not counted:
-    modified policy iteration (Sec. 8.7).
+    After each sweep but the first few the greedy policy goes on alone for a while, which costs a fraction and is not
+    counted: modified policy iteration (Sec. 8.7). Where that is not the end of it, a pair that was so much below the
+    best is not looked at until v has moved by that much (Sec. 6.7).
     """
     n = len(v)
-    change, backup, due, before = np.empty(n), np.empty(len(r)), np.zeros(len(r)), np.empty(n)
+    change, backup, due = np.empty(n), np.empty(len(r)), np.zeros(len(r))
+    best, before = np.empty(n), np.empty(n)
     lower, upper, sweep, moved, together, size = -np.inf, np.inf, 0, 0.0, 0, 0
     for s in range(n):
         longest = 0
@@ -382,21 +384,24 @@ def value_iteration(
     chain_ptr, chain_state = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
     chain_p, earned = np.empty(size), np.empty(n)
     while sweep < most and not upper - lower <= accuracy:
+        if sweep < PLAIN:
+            backup_pairs(next_ptr, next_state, p, r, v, backup)
+            best_pairs(pair_ptr, backup, best, pair)
+        else:
+            for s in range(n):
+                best[s] = -np.inf
+                for k in range(pair_ptr[s], pair_ptr[s + 1]):
+                    if due[k] <= moved:
+                        backup[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
+                        if backup[k] > best[s]:
+                            best[s], pair[s] = backup[k], k
+                for k in range(pair_ptr[s], pair_ptr[s + 1]):
+                    if due[k] <= moved:
+                        due[k] = moved + best[s] - backup[k] - 1e-12 * (abs(best[s]) + abs(backup[k]) + moved)
         lower, upper = np.inf, -np.inf
         for s in range(n):
-            best = -np.inf
-            for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                if due[k] > moved:
-                    continue
-                backup[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
-                if backup[k] > best:
-                    best, pair[s] = backup[k], k
-            for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                if due[k] <= moved:
-                    due[k] = moved + best - backup[k] - 1e-12 * (abs(best) + abs(backup[k]) + moved)
-            change[s] = best - v[s]
+            before[s], change[s] = v[s], best[s] - v[s]
             lower, upper = min(lower, change[s]), max(upper, change[s])
-            before[s] = v[s]
         move_damped(change, damping, v)
         sweep += 1
         if sweep > ALONE and sweep < most and not upper - lower <= accuracy:
