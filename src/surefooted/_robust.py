@@ -406,14 +406,21 @@ def optimistic_iteration(
 
 @njit
 def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, int]:
-    """The sweep of value iteration that begins at v = 0: smallest and largest change, 1; `pair` [S] the greedy ones."""
+    """The sweep of value iteration that begins at v = 0: smallest and largest change, 1; `pair` [S] the greedy ones.
+
+    Without a branch that depends on a reward: on large problems with little data it is all that a plan does.
+    """
     lower, upper = np.inf, -np.inf
     for s in range(len(pair)):
         best = -np.inf
-        for k in range(pair_ptr[s], pair_ptr[s + 1]):
-            if r[k] > best:
-                best, pair[s] = r[k], k
-        lower, upper = min(lower, best), max(upper, best)
+        found: int | np.uint64 = np.uint64(pair_ptr[s])
+        for k in range(np.uint64(pair_ptr[s]), np.uint64(pair_ptr[s + 1])):
+            is_better = r[k] > best
+            best = r[k] if is_better else best
+            found = k if is_better else found
+        pair[s] = found
+        lower = best if best < lower else lower
+        upper = best if best > upper else upper
     return lower, upper, 1
 
 
