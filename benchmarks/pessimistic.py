@@ -1,6 +1,6 @@
 """How long it takes to bound what 1, 10 and 100 policies earn at the least, as a review of the past does.
 
-Average reward: `planning.policy_gain` to 1e-3, policy by policy. Finite horizon (H = 20): `EpisodicLearner.bound`, all
+Average reward: `planning.policy_gains` to 1e-3. Finite horizon (H = 20): `EpisodicLearner.bound`, all
 policies in one call. Boxes (`simplified_bernstein`) after 2 000 samples per pair, since after 50 the worst is to earn
 nothing; random policies. Beside it the same with NumPy on dense arrays. Both are checked equal first.
 """
@@ -69,7 +69,7 @@ def questions(case: Case, many: int) -> dict[str, Any]:
     return {
         "average reward": (
             sizes["average reward"],
-            lambda: [planning.policy_gain(plausible, policy, EPSILON) for policy in fixed],
+            lambda: planning.policy_gains(plausible, fixed, EPSILON),
             lambda: [numpy_gain(dense, r, policy.pair) for policy in fixed],
         ),
         "finite horizon": (

@@ -580,7 +580,7 @@ def test_the_papers_condition_pays_the_span_of_the_policy_and_then_its_steps(gai
     paper, truth = PaperCertificate(adversarial.known(problem), 0.5), Plausible.exactly(problem.mdp)
     paper.record(0, 24, truth)  # 12 - 1 earned, 6 required, 1/2 and 1 for the spans: 3.5 saved up
     past = Past(0, [(0, 24)], [problem.baseline])
-    paper._bound = lambda plausible, policy, t: Bound(gain, span)
+    paper._bounds = lambda plausible, policies, t: [Bound(gain, span)] * len(policies)
     offer = paper.offer(truth, Policy.always(problem.space, 1), past, 40, False)
     assert offer.budget == pytest.approx(3.5)
     assert (offer.steps, offer.cost, offer.too_much) == (steps, pytest.approx(cost), pytest.approx(too_much))

@@ -162,6 +162,22 @@ def test_bounds_hold_for_the_mdps_of_the_set_at_every_cap_and_from_every_start(f
 
 
 @forms
+@pytest.mark.parametrize("side", ["pessimistic", "optimistic"])
+@pytest.mark.parametrize("seed", range(4))
+def test_many_policies_at_once_have_the_bounds_that_each_has_alone_to_the_last_bit(form, side, seed):
+    known, mdp = plausible(form, ("dense", "sparse", "deterministic", "cycle")[seed], seed)
+    several = [*policies(mdp.space, seed), *policies(mdp.space, seed + 9), *policies(mdp.space, seed)]  # some twice
+    for start, most in ((None, 500), (np.random.default_rng(seed).normal(size=mdp.n_states), 7)):
+        found = planning.policy_gains(known, several, 1e-5, side, start, most)
+        assert [plan.policy for plan in found] == several
+        for plan in found:
+            alone = planning.policy_gain(known, plan.policy, 1e-5, side, start, most)
+            assert np.array_equal(plan.bias, alone.bias) and plan.converged == alone.converged
+            assert (plan.lower, plan.upper, plan.sweeps) == (alone.lower, alone.upper, alone.sweeps)
+    assert planning.policy_gains(known, [], 1e-5) == []
+
+
+@forms
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("most", [1, 2, 5, 500])
 def test_rewards_never_fall_below_lemma_bound_evi(form, seed, most):

@@ -475,6 +475,27 @@ def evaluate_policy(
 
 
 @allocating
+def evaluate_policies(
+    state_ptr: Ints,
+    pairs: Ints,
+    weights: Floats,
+    rows: Rows,
+    r: Floats,
+    sign: float,
+    damping: float,
+    epsilon: float,
+    most: int,
+    v: Floats,
+    bounds: Floats,
+    sweeps: Ints,
+) -> None:
+    """The same for many policies, each a row of `state_ptr` [P, S + 1]: `v` [P, S], `bounds` [P, 2], `sweeps` [P]."""
+    for i in range(len(state_ptr)):
+        lists = (state_ptr[i], pairs, weights)
+        bounds[i, 0], bounds[i, 1], sweeps[i] = evaluate_policy(*lists, rows, r, sign, damping, epsilon, most, v[i])
+
+
+@allocating
 def play_backwards(
     state_ptr: Ints,
     pairs: Ints,

@@ -5,6 +5,7 @@ past episodes are compared with (1 - α) g_b, the current policy pays its own sp
 multiplied by 1 - α. See docs/guarantees.md.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,7 @@ class PaperCertificate:
 
     def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """Whether the condition holds if a policy is played for the next `most` steps, or for how many it does."""
-        self.proposed = self._bound(plausible, policy, past.t)
+        self.proposed = self._bounds(plausible, [policy], past.t)[0]
         baseline = self.baseline
         if baseline.gain is not None and baseline.bias is not None:
             gain_high, span_high = baseline.gain, float(np.ptp(baseline.bias))
@@ -89,8 +90,10 @@ class PaperCertificate:
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Evaluate every past policy anew, and forget what was proved before."""
         self.earned = 0.0
+        others = [q for q in self.episodes if q != 0]
+        bounds = dict(zip(others, self._bounds(plausible, [past.policies[q] for q in others], past.t), strict=True))
         for q, (episodes, steps) in self.episodes.items():
-            bound = self._baseline(plausible) if q == 0 else self._bound(plausible, past.policies[q], past.t)
+            bound = self._baseline(plausible) if q == 0 else bounds[q]
             self.bounds[q] = bound
             self.earned += steps * bound.gain - episodes * bound.span
 
@@ -98,13 +101,13 @@ class PaperCertificate:
         """What an episode of the baseline earns: its gain and span if they are known."""
         if self.baseline.gain is not None and self.baseline.bias is not None:
             return Bound(self.baseline.gain, float(np.ptp(self.baseline.bias)))
-        return self._bound(plausible, self.baseline.policy, self.counted)
+        return self._bounds(plausible, [self.baseline.policy], self.counted)[0]
 
-    def _bound(self, plausible: Plausible, policy: Policy, t: int) -> Bound:
-        """What an episode of a policy earns at worst, to ε = r_max / sqrt(t + 1)."""
+    def _bounds(self, plausible: Plausible, policies: Sequence[Policy], t: int) -> list[Bound]:
+        """What an episode of each policy earns at worst, to ε = r_max / sqrt(t + 1)."""
         epsilon = plausible.space.r_max / np.sqrt(t + 1)
-        plan = planning.policy_gain(plausible, policy, epsilon, "pessimistic")
-        return Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span)
+        plans = planning.policy_gains(plausible, policies, epsilon, "pessimistic")
+        return [Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span) for plan in plans]
 
     def state_dict(self) -> dict[str, Any]:
         """The episodes and their bounds."""

@@ -1,5 +1,6 @@
 """From a set of plausible MDPs to an optimistic policy, and to bounds on what a policy earns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,10 +73,29 @@ def policy_gain(
     in every plausible MDP, converged or not (Lemma `bound_evi`, with lower in place of g_n - epsilon). Optimistic
     likewise from above, with upper.
     """
-    sign, r = _side(plausible, policy, side)
-    v = _start(plausible, epsilon, start)
-    lower, upper, sweeps = _robust.evaluate_policy(*played(policy), plausible.rows, r, sign, DAMPING, epsilon, most, v)
-    return Plan(policy, lower, upper, v, sweeps, upper - lower <= epsilon)
+    return policy_gains(plausible, [policy], epsilon, side, start, most)[0]
+
+
+def policy_gains(
+    plausible: Plausible,
+    policies: Sequence[Policy],
+    epsilon: float,
+    side: Side = "pessimistic",
+    start: Floats | None = None,
+    most: int = SWEEPS,
+) -> list[Plan]:
+    """The same for many policies at once."""
+    if not policies:
+        return []
+    sign, r = _side(plausible, policies, side)
+    v = np.tile(_start(plausible, epsilon, start), (len(policies), 1))
+    bounds, sweeps = np.empty((len(policies), 2)), np.empty(len(policies), dtype=np.int64)
+    ptr, pairs, weights = zip(*(played(policy) for policy in policies), strict=True)
+    before = np.cumsum([0, *(each.size for each in pairs[:-1])])
+    lists = (np.array(ptr) + before[:, None], np.concatenate(pairs), np.concatenate(weights))
+    _robust.evaluate_policies(*lists, plausible.rows, r, sign, DAMPING, epsilon, most, v, bounds, sweeps)
+    found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
+    return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
 
 
 @dataclass(frozen=True)
@@ -105,7 +125,7 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     Lemma `value_function_pessimism_fh`: Eq. `pess_pe_fh` with the worst plausible reward and row of each pair in place
     of estimates and a bonus.
     """
-    sign, r = _side(plausible, policy, side)
+    sign, r = _side(plausible, [policy], side)
     values = np.zeros((_horizon(plausible, horizon) + 1, plausible.space.n_states))
     work, stride = _robust.workspace(plausible.space.n_states), _stride(plausible)
     stages = policy.stages(len(values) - 1)
@@ -131,10 +151,11 @@ def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
     return ptr.astype(np.int64), pairs, policy.weights[pairs]
 
 
-def _side(plausible: Plausible, policy: Policy, side: Side) -> tuple[float, Floats]:
-    """The sign of a side, and its rewards; an error if the policy is of another space."""
-    if policy.space != plausible.space:
-        raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
+def _side(plausible: Plausible, policies: Sequence[Policy], side: Side) -> tuple[float, Floats]:
+    """The sign of a side, and its rewards; an error if a policy is of another space."""
+    for policy in policies:
+        if policy.space != plausible.space:
+            raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
     if side not in ("pessimistic", "optimistic"):
         raise InvalidTable("no such side", [f"side {side!r} must be 'pessimistic' or 'optimistic'"])
     return (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
