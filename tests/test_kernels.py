@@ -5,6 +5,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 import oracles
-from surefooted import _kernels
+import surefooted as sf
+from surefooted import _bonus, _intervals, _kernels, _known, _log_rows, _play, _robust
 
 SEEDS = range(12)
 
@@ -42,6 +44,37 @@ def random_chain(seed, n=6, eps=None):
         inside, outside = p * near, p * ~near
         p = (1 - eps) * inside / inside.sum(axis=1, keepdims=True) + eps * outside / outside.sum(axis=1, keepdims=True)
     return p, rng.random(n)
+
+
+def kernels():
+    """Every compiled kernel of the package, by name."""
+    files = (_bonus, _intervals, _kernels, _known, _log_rows, _play, _robust)
+    return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
+
+
+def test_whoever_takes_a_generator_counts_references():
+    takers = [name for name, k in kernels().items() if np.random.Generator in get_type_hints(k.py_func).values()]
+    assert takers == ["surefooted._play.draw_steps", "surefooted._play.play_randomised"]
+    assert all(kernels()[name].targetoptions.get("_nrt", True) for name in takers)
+
+
+def test_no_kernel_keeps_a_generator_or_an_array():
+    generator, draws = np.random.default_rng(0), np.empty((1, 2))
+    _play.draw_steps(generator, 1, draws)
+    held = sys.getrefcount(generator), sys.getrefcount(draws)
+    for _ in range(100):
+        _play.draw_steps(generator, 1, draws)
+    assert (sys.getrefcount(generator), sys.getrefcount(draws)) == held
+    problem = sf.problems.maintenance()  # its baseline is randomised
+    agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1, bounded=False)
+    sf.simulate(problem, agent, 500)
+    arrays = [agent.counts.visits, agent.counts.reward_sum, problem.mdp.p, problem.space.pair_ptr]
+    held = [sys.getrefcount(x) for x in (agent.coin, *arrays)]
+    sf.simulate(problem, sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1, bounded=False), 50)
+    for _ in range(200):
+        s, a = agent.state, agent.act(agent.state).action
+        agent.observe(s, a, 0.5, int(problem.mdp.draw(generator, problem.space.pair(s, a))[1]))
+    assert [sys.getrefcount(x) for x in (agent.coin, *arrays)] == held
 
 
 @both(_kernels.add_mean)

@@ -340,6 +340,33 @@ def test_bounds_on_the_optimal_gain_hold_and_are_as_close_as_asked_and_so_is_the
         assert attained == pytest.approx(best, abs=close)  # from every state
 
 
+def test_the_bias_solves_the_optimality_equation_where_the_greedy_policy_has_classes_of_equal_gain():
+    several = 0
+    for seed in range(600):
+        rng = np.random.default_rng(seed)
+        n, m = int(rng.integers(2, 6)), int(rng.integers(2, 4))
+        p = np.where(rng.random((n, m, n)) < 0.4, rng.integers(1, 3, (n, m, n)), 0.0)
+        p[p.sum(axis=2) == 0, 0] = 1.0
+        p /= p.sum(axis=2, keepdims=True)
+        r = rng.integers(0, 5, (n, m)) / 4
+        found = optimal_gain(TabularMDP.from_arrays(p, r))
+        if np.ptp(found.gains) > 1e-9:
+            continue
+        several += len(found.evaluation.classes) > 1
+        change = (r + p @ found.bias).max(axis=1) - found.bias
+        assert np.ptp(change) <= 1e-8 and change.mean() == pytest.approx(found.gain, abs=1e-8)
+    assert several > 5
+
+
+def test_bounds_on_the_gain_of_long_rows_allow_for_the_rounding_of_their_sums():
+    n = 1_500
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(n), size=n)[:, None, :]
+    for reward in (0.1, 1 / 3, 0.7):  # every gain is the reward
+        found = optimal_gain(TabularMDP.from_arrays(p, np.full((n, 1), reward)), 1e-11)
+        assert found.lower <= reward <= found.upper <= found.lower + 1e-11
+
+
 def test_a_policy_is_evaluated_when_its_bias_is_asked_for():
     mdp = garnet(60, 3, 5, seed=2).mdp
     found = optimal_gain(mdp, 1e-6)

@@ -435,6 +435,16 @@ def test_a_report_takes_figures_that_are_drawn_already(small, tmp_path, monkeypa
     assert report.make_report(small, tmp_path / "again.html", drawn).read_text() == page
 
 
+def test_figures_do_not_depend_on_how_matplotlib_is_set_up(small, tmp_path):
+    import matplotlib.pyplot as plt
+
+    drawn = figures.make_figures(small, tmp_path / "plain", ("png",))
+    with plt.rc_context({"figure.autolayout": True}):
+        again = figures.make_figures(small, tmp_path / "tight", ("png",))
+        figures.save(sf.problems.gridworld().draw(), tmp_path / "grid", ("png", "pdf"))  # it has a colour bar
+    assert [a.read_bytes() for a in drawn] == [b.read_bytes() for b in again]
+
+
 def test_the_command_line_from_a_file_to_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(GRID)

@@ -63,16 +63,16 @@ event.register("numba:compile", _Progress())
 
 
 def njit(function: F) -> F:
-    """Compile a kernel that makes no arrays, and keep the compiled code on disk for the next process.
+    """Compile a kernel that makes no arrays and takes no generator, and keep the compiled code on disk.
 
     Without arrays of its own it need not count who holds those of others: numba's counting is atomic, and took most of
-    the time of kernels that are called for each row of a table.
+    the time of kernels that are called for each row of a table. (A generator would be held for ever.)
     """
     return cast(F, numba.njit(cache=True, _nrt=False)(function))
 
 
 def allocating(function: F) -> F:
-    """The same for a kernel that makes arrays."""
+    """The same for a kernel that makes arrays or takes a generator."""
     return cast(F, numba.njit(cache=True)(function))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import njit
+from surefooted._kernels import allocating, njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -105,7 +105,7 @@ def noisy_reward(draw: float, mean: float, r_max: float, noise: int, scale: floa
     return mean
 
 
-@njit
+@allocating
 def draw_steps(world: np.random.Generator, noise: int, draws: Floats) -> None:
     """`draws` [n, 2]: what picks the next state and the reward of n steps, drawn as `TabularMDP.draw` does."""
     for t in range(len(draws)):
@@ -147,7 +147,7 @@ def play_episode(
     return len(pairs)
 
 
-@njit
+@allocating
 def play_randomised(
     draws: Floats,
     coin: np.random.Generator,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import add_mean, allocating, inlined, move_damped, njit, relative_values
+from surefooted._kernels import add_mean, allocating, inlined, move_damped, njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -323,8 +323,15 @@ def frozen_sweeps(
                 state[end], p[end] = order[0], weight * rest
                 end += 1
         ptr[s + 1] = end
-    before = v.copy()
-    relative_values(ptr, state, p, earned, damping, epsilon, sweeps, v)
+    before, change = v.copy(), np.empty(n)
+    for _ in range(sweeps):
+        lower, upper = np.inf, -np.inf
+        for s in range(n):
+            change[s] = add_mean(earned[s], ptr[s], ptr[s + 1], state, p, v) - v[s]
+            lower, upper = min(lower, change[s]), max(upper, change[s])
+        if upper - lower <= epsilon:
+            break
+        move_damped(change, damping, v)
     least, largest = np.inf, -np.inf
     for s in range(n):
         least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])

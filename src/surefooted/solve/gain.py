@@ -28,6 +28,7 @@ from surefooted.space import Floats, Ints
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
 EPS = 1e-14  # the relative rounding of a sum of a few terms
 PROVED = 0.9  # of the accuracy is what value iteration aims at, the rest is for its rounding
+ULP = 2.2e-16  # and of each term more
 SWEEPS = 300  # of value iteration, before policy iteration; up to 15 S while that is less than WORK
 WORK = 1_000_000_000  # transitions
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
@@ -119,11 +120,11 @@ def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> 
 
 @dataclass(frozen=True)
 class OptimalGain:
-    """The optimal gain and a policy that attains it; that policy's bias and gain to rounding, once they are asked for.
+    """The optimal gain, and a policy that attains it to the accuracy asked for; the rest is found once it is asked for.
 
     When g* is one number, as in any weakly communicating MDP, `lower` <= g* <= `upper` is proved (Puterman 1994, Th.
-    8.5.5), by the last sweep of value iteration or by the policy's bias; otherwise they are the smallest and largest
-    optimal gain, and `gain` is an error.
+    8.5.5), by the last sweep of value iteration or by a bias; otherwise they are the smallest and largest optimal gain,
+    and `gain` is an error.
     """
 
     mdp: TabularMDP
@@ -134,8 +135,8 @@ class OptimalGain:
 
     @cached_property
     def evaluation(self) -> GainAndBias:
-        """How the policy fares."""
-        return gain_and_bias(self.mdp, self.policy, self.accuracy / 10)
+        """How the policy fares, or one that it is improved to if its bias does not solve the optimality equation."""
+        return _improve(self.mdp, self.policy, self.accuracy)[1]
 
     @property
     def gains(self) -> Floats:
@@ -145,18 +146,16 @@ class OptimalGain:
     @property
     def gain(self) -> float:
         """The optimal gain g*, when it is the same from every state."""
-        if self.upper - self.lower <= self.accuracy * self.mdp.r_max:
-            return float(self.gains.max())  # there is only one, and the policy's differ by less than was asked for
         return self.evaluation.gain
 
     @property
     def bias(self) -> Floats:
-        """The bias of the policy, [S]."""
+        """h*, the bias of an optimal policy, [S]: h + g = L h to the accuracy asked for."""
         return self.evaluation.bias
 
     @property
     def span(self) -> float:
-        """sp(h) of the policy's bias."""
+        """sp(h*)."""
         return self.evaluation.span
 
 
@@ -175,9 +174,21 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     lower, upper, _ = _kernels.value_iteration(
         space.pair_ptr, *rows, mdp.r, DAMPING, PROVED * tolerance, sweeps, v, pair
     )
-    rounding = EPS * (np.abs(v).max() + mdp.r_max)
+    policy = Policy(space, pair=pair)
+    rounding = (EPS + ULP * np.diff(mdp.next_ptr).max()) * (np.abs(v).max() + mdp.r_max)
     if upper - lower + 2 * rounding <= tolerance:
-        return OptimalGain(mdp, Policy(space, pair=pair), lower - rounding, upper + rounding, accuracy)
+        return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
+    policy, evaluation, known = _improve(mdp, policy, accuracy)
+    found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
+    found.__dict__["evaluation"] = evaluation
+    return found
+
+
+def _improve(mdp: TabularMDP, policy: Policy, accuracy: float) -> tuple[Policy, GainAndBias, Floats]:
+    """Policy iteration (Puterman 1994, Sec. 9.2): a best policy, how it fares, and bounds or gains [S]."""
+    space, tolerance, pair = mdp.space, accuracy * mdp.r_max, policy.pair
+    assert pair is not None
+    rows = (mdp.next_ptr, mdp.next_state, mdp.p)
     up, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
     value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
     for _ in range(IMPROVEMENTS):
@@ -190,7 +201,7 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
         _refine(mdp, chain, parts, pair, tolerance / 10, advantage)
         bounds = solved.gains + np.maximum.reduceat(advantage, space.pair_ptr[:-1])
         if constant and np.ptp(bounds) <= tolerance:
-            return _solved(mdp, policy, bounds, accuracy, solved)
+            return policy, solved, bounds
         # first the actions of a larger gain, then among those of equal gain the ones of a larger bias
         rounding = EPS * np.ptp(solved.gains) + solved.accuracy
         _kernels.best_pairs(space.pair_ptr, up, value, better)
@@ -200,17 +211,9 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
             _kernels.best_pairs(space.pair_ptr, advantage, value, better)
             improved = value > advantage[pair] + EPS * (noise[better] + noise[pair]) + solved.accuracy
         if not improved.any():  # as good as rounding allows: the bounds say how good
-            known = bounds if constant else solved.gains
-            return _solved(mdp, policy, known, accuracy, solved)
+            return policy, solved, bounds if constant else solved.gains
         pair = np.where(improved, better, pair)
     raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
-
-
-def _solved(mdp: TabularMDP, policy: Policy, known: Floats, accuracy: float, evaluation: GainAndBias) -> OptimalGain:
-    """What policy iteration found, with the evaluation that it ended in."""
-    found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
-    found.__dict__["evaluation"] = evaluation
-    return found
 
 
 def _refine(mdp: TabularMDP, chain: Chain, parts: Structure, pair: Ints, accuracy: float, advantage: Floats) -> None:

@@ -244,7 +244,7 @@ def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
     }
     written = []
     figure.draw_without_rendering()  # lays it out, once for all formats
-    figure.set_layout_engine(None)
+    figure.set_layout_engine("none")
     for kind in formats:
         if kind not in metadata:
             raise InvalidTable("no such format", [f"{kind!r}: there are {', '.join(metadata)}"])

@@ -69,8 +69,8 @@ def table(results: Results) -> list[dict[str, Any]]:
 def make_report(results: Results, out: str | Path | None = None, drawn: Sequence[Path] | None = None) -> Path:
     """Write the page, DIR/report.html unless told otherwise, with the figures that are `drawn` already if they are."""
     path = Path(out) if out is not None else results.path / "report.html"
-    drawn = make_figures(results, formats=("png",)) if drawn is None else drawn
-    figures = {p.stem: p for p in drawn if p.suffix == ".png"}
+    figures = {p.stem: p for p in drawn or () if p.suffix == ".png"}
+    figures = figures or {p.stem: p for p in make_figures(results, formats=("png",))}
     study, body = results.study, []
     body.append(f"<h1>{_text(study.title or study.name)}</h1>")
     length = f"{study.length:,}".replace(",", NARROW)
