@@ -341,21 +341,23 @@ def test_bounds_on_the_optimal_gain_hold_and_are_as_close_as_asked_and_so_is_the
 
 
 def test_the_bias_solves_the_optimality_equation_where_the_greedy_policy_has_classes_of_equal_gain():
-    several = 0
-    for seed in range(600):
+    misled = 0
+    for seed in (614, 1172, 1177, *range(300)):
         rng = np.random.default_rng(seed)
-        n, m = int(rng.integers(2, 6)), int(rng.integers(2, 4))
-        p = np.where(rng.random((n, m, n)) < 0.4, rng.integers(1, 3, (n, m, n)), 0.0)
-        p[p.sum(axis=2) == 0, 0] = 1.0
-        p /= p.sum(axis=2, keepdims=True)
-        r = rng.integers(0, 5, (n, m)) / 4
-        found = optimal_gain(TabularMDP.from_arrays(p, r))
-        if np.ptp(found.gains) > 1e-9:
+        n, m = int(rng.integers(2, 7)), int(rng.integers(2, 4))
+        p, r = np.zeros((n, m, n)), np.zeros((n, m))
+        for s, a in np.ndindex(n, m):
+            p[s, a] = np.mean([np.eye(n)[rng.integers(n)] for _ in range(2 - seed % 2)], axis=0)
+            r[s, a] = rng.integers(0, 5) / 4
+        mdp = TabularMDP.from_arrays(p, r)
+        found = optimal_gain(mdp)
+        if found.upper - found.lower > 1e-9:
             continue
-        several += len(found.evaluation.classes) > 1
         change = (r + p @ found.bias).max(axis=1) - found.bias
         assert np.ptp(change) <= 1e-8 and change.mean() == pytest.approx(found.gain, abs=1e-8)
-    assert several > 5
+        own = gain_and_bias(mdp, found.policy).bias
+        misled += np.ptp((r + p @ own).max(axis=1) - own) > 1e-8
+    assert misled > 0  # the policy's own bias would not always do
 
 
 def test_bounds_on_the_gain_of_long_rows_allow_for_the_rounding_of_their_sums():
