@@ -41,7 +41,7 @@ class Plan:
     @property
     def span(self) -> float:
         """sp(v_n)."""
-        return float(np.ptp(self.bias))
+        return float(self.bias.max() - self.bias.min())
 
 
 def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None = None, most: int = SWEEPS) -> Plan:
@@ -88,11 +88,19 @@ def policy_gains(
     if not policies:
         return []
     sign, r = _side(plausible, policies, side)
-    v = np.tile(_start(plausible, epsilon, start), (len(policies), 1))
+    v = _start(plausible, epsilon, start)[None]
     bounds, sweeps = np.empty((len(policies), 2)), np.empty(len(policies), dtype=np.int64)
-    ptr, pairs, weights = zip(*(played(policy) for policy in policies), strict=True)
-    before = np.cumsum([0, *(each.size for each in pairs[:-1])])
-    lists = (np.array(ptr) + before[:, None], np.concatenate(pairs), np.concatenate(weights))
+    ptr, pairs, weights = played(policies[0])
+    lists = (ptr[None].copy(), pairs, weights.copy())  # as writable as those of many: one compiled kernel
+    if len(policies) > 1:
+        v = np.repeat(v, len(policies), axis=0)
+        each = [played(policy) for policy in policies]
+        before = np.cumsum([0, *(pairs.size for _, pairs, _ in each[:-1])])
+        lists = (
+            np.array([ptr for ptr, _, _ in each]) + before[:, None],
+            np.concatenate([pairs for _, pairs, _ in each]),
+            np.concatenate([weights for _, _, weights in each]),
+        )
     _robust.evaluate_policies(*lists, plausible.rows, r, sign, DAMPING, epsilon, most, v, bounds, sweeps)
     found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
     return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
