@@ -174,7 +174,7 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     lower, upper, _ = _kernels.value_iteration(
         space.pair_ptr, *rows, mdp.r, DAMPING, PROVED * tolerance, sweeps, v, pair
     )
-    policy = Policy(space, pair=pair)
+    policy = Policy.of_pairs(space, pair)
     rounding = (EPS + ULP * np.diff(mdp.next_ptr).max()) * (np.abs(v).max() + mdp.r_max)
     if upper - lower + 2 * rounding <= tolerance:
         return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
