@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -62,13 +63,16 @@ class _Progress(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Progress())
 
 
+UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}  # numba's own option, not a public one
+
+
 def njit(function: F) -> F:
     """Compile a kernel that makes no arrays and takes no generator, and keep the compiled code on disk.
 
     Without arrays of its own it need not count who holds those of others: numba's counting is atomic, and took most of
     the time of kernels that are called for each row of a table. (A generator would be held for ever.)
     """
-    return cast(F, numba.njit(cache=True, _nrt=False)(function))
+    return cast(F, numba.njit(cache=True, **UNCOUNTED)(function))
 
 
 def allocating(function: F) -> F:
@@ -78,7 +82,7 @@ def allocating(function: F) -> F:
 
 def inlined(function: F) -> F:
     """As `njit`, and the compiler puts it into every caller, which spares it passing many arrays along."""
-    return cast(F, numba.njit(cache=True, forceinline=True, _nrt=False)(function))
+    return cast(F, numba.njit(cache=True, forceinline=True, **UNCOUNTED)(function))
 
 
 @inlined
