@@ -3,7 +3,7 @@
 A chain is three arrays: successors of state s are `next_state[next_ptr[s] : next_ptr[s + 1]]`, with probabilities `p`;
 a successor may be listed twice. A table has the same three arrays over pairs. Outputs come last and are
 written in place. A kernel reports failure as data; its caller turns that into an answer or an exception. Arrays are set
-entry by entry: `x[:] = y` would have numba compile the words of an error message, for two seconds.
+entry by entry: `x[:] = y` would have numba compile the words of an error message, which takes long.
 """
 
 import sys
