@@ -65,16 +65,15 @@ def test_no_kernel_keeps_a_generator_or_an_array():
     for _ in range(100):
         _play.draw_steps(generator, 1, draws)
     assert (sys.getrefcount(generator), sys.getrefcount(draws)) == held
-    problem = sf.problems.maintenance()  # its baseline is randomised
-    agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1, bounded=False)
-    sf.simulate(problem, agent, 500)
-    arrays = [agent.counts.visits, agent.counts.reward_sum, problem.mdp.p, problem.space.pair_ptr]
-    held = [sys.getrefcount(x) for x in (agent.coin, *arrays)]
-    sf.simulate(problem, sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1, bounded=False), 50)
-    for _ in range(200):
-        s, a = agent.state, agent.act(agent.state).action
-        agent.observe(s, a, 0.5, int(problem.mdp.draw(generator, problem.space.pair(s, a))[1]))
-    assert [sys.getrefcount(x) for x in (agent.coin, *arrays)] == held
+    problem, held_after = sf.problems.maintenance(), []  # its baseline is randomised
+    for steps in (50, 2_000):
+        agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1, bounded=False)
+        sf.simulate(problem, agent, steps)
+        arrays = (agent.counts.visits, agent.counts.reward_sum, problem.mdp.p, problem.space.pair_ptr)
+        held_after.append([sys.getrefcount(x) for x in (agent.coin, *arrays)])
+        plans = len(agent.decisions)
+        del agent, arrays
+    assert held_after[0] == held_after[1] and plans > 20
 
 
 @both(_kernels.add_mean)
