@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 import oracles
 import surefooted as sf
-from surefooted import _bonus, _intervals, _kernels, _known, _log_rows, _play, _robust
+from surefooted import _bonus, _compile, _intervals, _kernels, _known, _log_rows, _play, _robust
 
 SEEDS = range(12)
 
@@ -348,7 +348,7 @@ def test_a_line_says_what_is_compiled_on_a_terminal_only(monkeypatch):
             return True
 
     for stream, said in ((Terminal(), "Compiling, once on this machine: move_damped"), (io.StringIO(), "")):
-        progress = _kernels._Progress()
+        progress = _compile._Progress()
         monkeypatch.setattr(sys, "stderr", stream)
         happening = SimpleNamespace(data={"dispatcher": _kernels.move_damped})
         progress.on_start(happening)

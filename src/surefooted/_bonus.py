@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import njit
+from surefooted._compile import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import njit
+from surefooted._compile import njit
 from surefooted._robust import Rows
 
 Ints = NDArray[np.int64]

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from surefooted._compile import njit
 from surefooted._intervals import BERNSTEIN, LIKELIHOOD, SIMPLIFIED, bernstein_width, likelihood_interval
-from surefooted._kernels import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

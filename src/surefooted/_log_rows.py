@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from surefooted._kernels import njit
+from surefooted._compile import njit
 from surefooted._log_files import Batch
 from surefooted.counts import REWARD_ROUNDING, Counts
 from surefooted.space import Bools, Floats, Ints, Space

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import allocating, njit
+from surefooted._compile import allocating, njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._kernels import add_mean, allocating, inlined, move_damped, njit
+from surefooted._compile import allocating, inlined, njit
+from surefooted._kernels import add_mean, move_damped
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
