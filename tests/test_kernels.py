@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 import oracles
 import surefooted as sf
-from surefooted import _bonus, _compile, _intervals, _kernels, _known, _log_rows, _play, _robust
+from surefooted import _bonus, _compile, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust
 
 SEEDS = range(12)
 
@@ -48,7 +48,7 @@ def random_chain(seed, n=6, eps=None):
 
 def kernels():
     """Every compiled kernel of the package, by name."""
-    files = (_bonus, _intervals, _kernels, _known, _log_rows, _play, _robust)
+    files = (_bonus, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust)
     return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
 
 
@@ -289,6 +289,25 @@ def test_best_pairs_is_argmax(kernel, seed):
     kernel(ptr, q, v, pair)
     assert pair.tolist() == [ptr[s] + np.argmax(q[ptr[s] : ptr[s + 1]]) for s in range(7)]
     assert v.tolist() == q[pair].tolist()
+
+
+@both(_kernels.best_due_pairs)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_pair_left_out_until_it_is_due_would_not_have_been_the_best(kernel, seed):
+    rng = np.random.default_rng(seed)
+    ptr, n_pairs = np.array([0, 5, 9, 12, 20, 24, 30]), 30
+    table, r = rng.dirichlet(np.full(6, 0.5), size=n_pairs), rng.random(n_pairs)
+    rows, v, moved, left_out = csr(table), rng.random(6), 0.0, 0
+    backup, due, best, pair = np.empty(n_pairs), np.zeros(n_pairs), np.empty(6), np.empty(6, dtype=np.int64)
+    for _ in range(60):
+        left_out += int((due > moved).sum())
+        kernel(ptr, *rows, r, v, moved, backup, due, best, pair)
+        q = r + table @ v
+        assert best == pytest.approx(np.maximum.reduceat(q, ptr[:-1]), abs=1e-14)
+        assert q[pair] == pytest.approx(best, abs=1e-14)
+        change = rng.uniform(0.2) * rng.choice([-1.0, 1.0], size=6)
+        v, moved = v + change, moved + np.ptp(change) * (1 + 1e-12)
+    assert 100 < left_out < 59 * n_pairs
 
 
 @both(_kernels.value_iteration)

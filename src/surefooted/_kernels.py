@@ -14,10 +14,10 @@ from surefooted._compile import allocating, inlined, njit
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-ALONE = 3  # sweeps of value iteration before the greedy policy goes on alone after each
+ALONE = 2  # sweeps of value iteration before the greedy policy goes on alone after each
 PLAIN = 10  # sweeps of value iteration before pairs are left out, which must pay for its bookkeeping
 ENOUGH = 0.5  # of the accuracy that is asked for, to which the greedy policy's values are worth bringing
-TOGETHER = 5  # sweeps of the greedy policy alone, the first time; each time as many more
+TOGETHER = 3  # sweeps of the greedy policy alone, the first time; each time as many more
 
 
 @inlined
@@ -291,6 +291,33 @@ def chain_of(
         chain_ptr[s + 1] = end
 
 
+@njit
+def best_due_pairs(
+    pair_ptr: Ints,
+    next_ptr: Ints,
+    next_state: Ints,
+    p: Floats,
+    r: Floats,
+    v: Floats,
+    moved: float,
+    backup: Floats,
+    due: Floats,
+    best: Floats,
+    pair: Ints,
+) -> None:
+    """As `best_pairs` of r + p v, but pair k is left out until `moved` is due[k]: `due` [K] grows by what it lacks."""
+    for s in range(len(v)):
+        best[s] = -np.inf
+        for k in range(pair_ptr[s], pair_ptr[s + 1]):
+            if due[k] <= moved:
+                backup[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
+                if backup[k] > best[s]:
+                    best[s], pair[s] = backup[k], k
+        for k in range(pair_ptr[s], pair_ptr[s + 1]):
+            if due[k] <= moved:
+                due[k] = moved + best[s] - backup[k] - 1e-12 * (abs(best[s]) + abs(backup[k]) + moved)
+
+
 @allocating
 def value_iteration(
     pair_ptr: Ints,
@@ -314,8 +341,9 @@ def value_iteration(
     n = len(v)
     change, backup, due = np.empty(n), np.empty(len(r)), np.zeros(len(r))
     best, before = np.empty(n), np.empty(n)
-    lower, upper, sweep, moved, together, size = -np.inf, np.inf, 0, 0.0, 0, 0
+    lower, upper, sweep, moved, together, size, zero = -np.inf, np.inf, 0, 0.0, 0, 0, True
     for s in range(n):
+        zero &= v[s] == 0.0
         longest = 0
         for k in range(pair_ptr[s], pair_ptr[s + 1]):
             longest = max(longest, next_ptr[k + 1] - next_ptr[k])
@@ -323,20 +351,13 @@ def value_iteration(
     chain_ptr, chain_state = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
     chain_p, earned = np.empty(size), np.empty(n)
     while sweep < most and not upper - lower <= accuracy:
-        if sweep < PLAIN:
+        if sweep == 0 and zero:
+            best_pairs(pair_ptr, r, best, pair)  # nothing follows
+        elif sweep < PLAIN:
             backup_pairs(next_ptr, next_state, p, r, v, backup)
             best_pairs(pair_ptr, backup, best, pair)
         else:
-            for s in range(n):
-                best[s] = -np.inf
-                for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                    if due[k] <= moved:
-                        backup[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
-                        if backup[k] > best[s]:
-                            best[s], pair[s] = backup[k], k
-                for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                    if due[k] <= moved:
-                        due[k] = moved + best[s] - backup[k] - 1e-12 * (abs(best[s]) + abs(backup[k]) + moved)
+            best_due_pairs(pair_ptr, next_ptr, next_state, p, r, v, moved, backup, due, best, pair)
         lower, upper = np.inf, -np.inf
         for s in range(n):
             before[s], change[s] = v[s], best[s] - v[s]

@@ -6,10 +6,11 @@ from one application of the Bellman operator, Theorem 8.5.5.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isqrt
 
 import numpy as np
 
-from surefooted import _kernels
+from surefooted import _kernels, _narrow
 from surefooted.errors import InvalidTable, NoSingleGain, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
@@ -27,8 +28,10 @@ from surefooted.space import Floats, Ints
 
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
 EPS = 1e-14  # the relative rounding of a sum of a few terms
-PROVED = 0.9  # of the accuracy is what value iteration aims at, the rest is for its rounding
+PROVED = 0.9  # of the accuracy is what the kernels aim at, the rest is for their rounding
 ULP = 2.2e-16  # and of each term more
+NARROW = 20  # readings of the table that a policy's chain may cost to solve in line
+IN_LINE = 100  # policy iterations in line before it is called off
 SWEEPS = 300  # of value iteration, before policy iteration; up to 15 S while that is less than WORK
 WORK = 1_000_000_000  # transitions
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
@@ -123,7 +126,7 @@ class OptimalGain:
     """The optimal gain, and a policy that attains it to the accuracy asked for; the rest is found once it is asked for.
 
     When g* is one number, as in any weakly communicating MDP, `lower` <= g* <= `upper` is proved (Puterman 1994, Th.
-    8.5.5), by the last sweep of value iteration or by a bias; otherwise they are the smallest and largest optimal gain,
+    8.5.5), by the last sweep over all pairs or by a bias; otherwise they are the smallest and largest optimal gain,
     and `gain` is an error.
     """
 
@@ -162,18 +165,20 @@ class OptimalGain:
 def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     """The optimal gain, to `accuracy` (times r_max), and a policy that has it.
 
-    A bounded number of sweeps of value iteration usually ends with bounds as close as that. If not, it has found a good
-    policy: policy iteration proves that it is the best one, or goes on from it.
+    Policy iteration where the states can stand in a line so that no step is long. Otherwise a bounded number of sweeps
+    of value iteration, which usually ends with bounds as close as that. If not, it has found a good policy: policy
+    iteration for any MDP proves that it is the best one, or goes on from it.
     """
     _check(accuracy)
-    space, tolerance = mdp.space, accuracy * mdp.r_max
-    rows = (mdp.next_ptr, mdp.next_state, mdp.p)
-    pair = np.empty(mdp.n_states, dtype=np.int64)
-    sweeps = max(SWEEPS, min(15 * mdp.n_states, WORK // mdp.p.size))
-    v = np.zeros(mdp.n_states)
-    lower, upper, _ = _kernels.value_iteration(
-        space.pair_ptr, *rows, mdp.r, DAMPING, PROVED * tolerance, sweeps, v, pair
-    )
+    n, space, tolerance = mdp.n_states, mdp.space, accuracy * mdp.r_max
+    table = (space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r)
+    v, pair = np.empty(n), np.empty(n, dtype=np.int64)
+    widest = isqrt(NARROW * mdp.p.size // n)
+    lower, upper, _ = _narrow.policy_iteration(*table, PROVED * tolerance, widest, IN_LINE, v, pair)
+    if not upper - lower <= PROVED * tolerance:
+        sweeps = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
+        v[:] = 0.0
+        lower, upper, _ = _kernels.value_iteration(*table, DAMPING, PROVED * tolerance, sweeps, v, pair)
     policy = Policy.of_pairs(space, pair)
     rounding = (EPS + ULP * np.diff(mdp.next_ptr).max()) * (np.abs(v).max() + mdp.r_max)
     if upper - lower + 2 * rounding <= tolerance:

@@ -1,0 +1,182 @@
+"""Policy iteration in line: each kernel, compiled and as plain Python, then optimal gains of long tables."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+import oracles
+import surefooted as sf
+from surefooted import _kernels, _narrow
+from surefooted.solve import gain, optimal_gain
+from test_kernels import both, csr
+
+SEEDS = range(12)
+
+
+def line(seed, n=6, n_actions=2, reach=1, ring=False, eps=None):
+    """p [S, A, S] and r [S, A] with steps of at most `reach` on a line or ring whose states are shuffled.
+
+    With `eps`, all but one of the successors have probabilities of about that.
+    """
+    rng = np.random.default_rng(seed)
+    away = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    near = (np.minimum(away, n - away) if ring else away) <= reach
+    p = rng.dirichlet(np.ones(n), size=(n, n_actions)) * near[:, None, :]
+    if eps is not None:
+        kept = np.zeros(p.shape, dtype=bool)
+        np.put_along_axis(kept, (p * rng.random(p.shape)).argmax(axis=2, keepdims=True), True, axis=2)
+        p *= np.where(kept, 1.0, eps)
+    p /= p.sum(axis=2, keepdims=True)
+    shuffled = rng.permutation(n)
+    return p[np.ix_(shuffled, range(n_actions), shuffled)], rng.random((n, n_actions))
+
+
+def table(p, r):
+    n, n_actions = r.shape
+    return (np.arange(0, n * n_actions + 1, n_actions), *csr(p.reshape(n * n_actions, n)), r.ravel())
+
+
+def lined_up(kernel, rows, n, first, most):
+    order, position, distance = (np.full(n, -1) for _ in range(3))
+    return kernel(*rows, first, most, order, position, distance), order, position, distance
+
+
+@both(_narrow.line_up)
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_line_up_is_breadth_first_and_tells_the_longest_step(kernel, ring, seed):
+    p, r = line(seed, 15, reach=2, ring=ring)
+    reach, order, position, distance = lined_up(kernel, table(p, r)[:3], 15, 4, 15)
+    assert sorted(order) == list(range(15)) and position[order].tolist() == list(range(15)) and order[0] == 4
+    step = p.max(axis=1) > 0
+    assert reach == max(abs(position[s] - position[y]) for s, y in np.argwhere(step))
+    assert distance.tolist() == shortest_path(csr_array(step), indices=4, unweighted=True).tolist()
+    assert np.all(np.diff(distance[order]) >= 0)
+    assert reach <= (8 if ring else 7)  # two arms, of two states a level
+    assert lined_up(kernel, table(p, r)[:3], 15, 4, reach)[0] == reach
+    assert lined_up(kernel, table(p, r)[:3], 15, 4, reach - 1)[0] > reach - 1
+
+
+@both(_narrow.line_up)
+def test_line_up_goes_on_where_nothing_new_is_reached(kernel):
+    p = np.eye(4)[[1, 1, 3, 2]].reshape(4, 1, 4)  # 0 to 1, which stays; 2 and 3 swap
+    reach, order, position, distance = lined_up(kernel, table(p, np.zeros((4, 1)))[:3], 4, 3, 4)
+    assert (order.tolist(), position.tolist(), distance.tolist()) == ([3, 2, 0, 1], [2, 3, 1, 0], [0, 1, 1, 0])
+    assert reach == 1
+
+
+@both(_narrow.walk)
+def test_a_walk_is_as_often_in_a_state_as_the_chain(kernel):
+    p = np.array([[0.9, 0.1, 0.0], [0.2, 0.0, 0.8], [0.5, 0.0, 0.5]])
+    rows, state, seen = csr(p), 0, np.zeros(3)
+    path = [kernel(*rows, 0, steps) for steps in range(1_000)]
+    for state, after in pairwise(path):
+        assert p[state, after] > 0
+        seen[state] += 1
+    d = oracles.stationary(p)  # the draws are fixed: no false alarms
+    assert seen / seen.sum() == pytest.approx(d, abs=0.05)
+    trap = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
+    assert kernel(*csr(trap), 0, 100) == 2
+
+
+def in_line(kernel, p, r, guess, home, first=0):
+    n = len(r)
+    rows = csr(p)
+    order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
+    reach = _narrow.line_up(np.arange(n + 1), *rows[:2], first, n, order, position, distance)
+    v, band = np.full(n, np.nan), np.full(n * (2 * reach + 1), np.nan)
+    more = kernel(*rows, r, guess, home, order, position, reach, band, np.empty(n), np.empty((n, 2)), v)
+    return guess + more, v
+
+
+@both(_narrow.eliminate_in_line)
+@pytest.mark.parametrize("eps", [None, 1e-3, 1e-6])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_chain_eliminated_in_line_has_its_gain_and_bias(kernel, eps, seed):
+    p, r = line(seed, 7, 1, reach=1 + seed % 3, ring=seed % 2 == 0, eps=eps)
+    gains, bias = oracles.exact_gain_and_bias(p[:, 0], r[:, 0])
+    home = int(np.argmax(oracles.stationary(oracles.exact(p[:, 0])).astype(float)))
+    for guess, first in ((0.0, home), (float(gains[0]), 3)):
+        found, v = in_line(kernel, p[:, 0], r[:, 0], guess, home, first)
+        assert found == pytest.approx(gains[0], rel=1e-13)
+        assert v[home] == 0.0
+        assert v == pytest.approx(bias - bias[home], rel=1e-9, abs=1e-11 * np.ptp(bias))
+
+
+@both(_narrow.eliminate_in_line)
+def test_a_home_that_is_not_always_reached_is_said_to_be_none(kernel):
+    p, r = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.5]]), np.array([1.0, 0.25, 0.0])
+    assert np.isnan(in_line(kernel, p, r, 0.0, 0)[0])
+    gain, v = in_line(kernel, p, r, 0.0, 1)
+    assert gain == 0.25 and v.tolist() == [1.5, 0.0, -0.5]
+
+
+@both(_narrow.policy_iteration)
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_policy_iteration_in_line_finds_the_best_of_all_policies(kernel, ring, seed):
+    p, r = line(seed, 6, 2, reach=1 + seed % 2, ring=ring, eps=0.03 if seed % 3 == 0 else None)
+    best = oracles.best_gain_by_enumeration(p, r, np.ones((6, 2), dtype=bool), exactly=seed % 3 == 0)
+    v, pair = np.empty(6), np.empty(6, dtype=np.int64)
+    for most in range(3):  # the bounds hold whenever it is stopped
+        lower, upper, improvements = kernel(*table(p, r), 1e-12, 6, most, v, pair)
+        assert lower - 1e-12 <= best.min() and best.max() <= upper + 1e-12 and improvements <= most
+    lower, upper, improvements = kernel(*table(p, r), 1e-10, 6, 50, v, pair)
+    assert upper - lower <= 1e-10 and 1 <= improvements < 10
+    assert lower - 1e-12 <= best.min() and best.max() <= upper + 1e-12
+    gains, _ = oracles.exact_gain_and_bias(*oracles.chain_of(p, r, pair - 2 * np.arange(6)))
+    assert gains == pytest.approx(best, abs=1e-9)
+
+
+@both(_narrow.policy_iteration)
+def test_policy_iteration_in_line_gives_up_on_what_is_wide_or_falls_apart(kernel):
+    p, r = line(0, 12, 2, reach=2)
+    v, pair = np.empty(12), np.empty(12, dtype=np.int64)
+    assert kernel(*table(p, r), 1e-9, 4, 50, v, pair)[2] > 0
+    assert kernel(*table(p, r), 1e-9, 1, 50, v, pair) == (-np.inf, np.inf, 0)
+    apart = np.eye(12).reshape(12, 1, 12)  # every state keeps to itself
+    assert kernel(*table(apart, r[:, :1]), 1e-9, 4, 50, v, pair) == (-np.inf, np.inf, 1)
+
+
+def ring_table(n, seed, n_actions=3):
+    """Slow, as in the benchmarks: steps of up to two places, half of the mass stays, and only state 0 pays."""
+    rng, state = np.random.default_rng(seed), np.repeat(np.arange(n), n_actions)
+    p = 0.5 * rng.dirichlet(np.ones(5), size=n * n_actions)
+    p[:, 2] += 0.5
+    entries = (np.repeat(state, 5), np.repeat(np.tile(np.arange(n_actions), n), 5))
+    successor = ((state[:, None] + np.arange(-2, 3)) % n).ravel()
+    return sf.TabularMDP.from_transitions(*entries, successor, p.ravel(), np.repeat(state == 0, 5).astype(float))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_ring_has_the_gain_that_sweeps_find(seed, monkeypatch):
+    mdp = ring_table(500, seed)
+    found = optimal_gain(mdp, 1e-7)
+    monkeypatch.setattr(gain, "NARROW", 0)
+    swept = optimal_gain(mdp, 1e-7)
+    assert found.upper - found.lower <= 1e-7
+    assert max(found.lower, swept.lower) <= min(found.upper, swept.upper)
+    played = sf.solve.gain_and_bias(mdp, found.policy)
+    assert found.lower - 1e-12 <= played.gain <= found.upper + 1e-12
+
+
+def test_a_ring_of_twenty_thousand_states_needs_few_improvements():
+    mdp = ring_table(20_000, 1)
+    v, pair = np.empty(20_000), np.empty(20_000, dtype=np.int64)
+    rows = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r)
+    lower, upper, improvements = _narrow.policy_iteration(*rows, 1e-9, 8, 40, v, pair)
+    assert upper - lower <= 1e-9 and improvements < 30
+    chain_lower, chain_upper, _ = _kernels.relative_values(
+        *chain(mdp, pair), 0.9, 1e-9, 1, v
+    )  # one sweep of the policy alone, from its values, proves its gain
+    assert lower - 1e-9 <= chain_lower and chain_upper <= upper + 1e-9
+
+
+def chain(mdp, pair):
+    n, size = mdp.n_states, 5 * mdp.n_states
+    out = (np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size), np.empty(n))
+    _kernels.chain_of(pair, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *out)
+    return out
