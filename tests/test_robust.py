@@ -31,9 +31,9 @@ def plausible(form, seed, n_states=None, n_actions=None, kind=None):
 
 
 def ordered(v, sign, rng):
-    """The states by decreasing sign * v with equals in any order, their places, and the sums of v along them."""
+    """The states by decreasing sign * v with equals in any order, scratch space, their places, sums of v along them."""
     order = np.lexsort((rng.random(v.size), -sign * v))
-    return order, np.argsort(order), np.concatenate([[0.0], np.cumsum(v[order])])
+    return order, np.full(2 * v.size + 1, -7), np.argsort(order), np.concatenate([[0.0], np.cumsum(v[order])])
 
 
 def some_values(seed, n):
@@ -387,7 +387,7 @@ def plain_iteration(space, epsilon, most, v):
     for sweep in range(1, most + 1):
         _robust.rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
         values = [
-            space.r_upper[k] + _robust.extreme(space.rows, k, v, work.order, work.rank, work.prefix)
+            space.r_upper[k] + _robust.extreme(space.rows, k, v, work.order, work.scratch, work.rank, work.prefix)
             for k in range(space.space.n_pairs)
         ]
         pair = [ptr[s] + int(np.argmax(values[ptr[s] : ptr[s + 1]])) for s in range(v.size)]
@@ -423,7 +423,7 @@ def test_one_frozen_sweep_is_one_backup(kernel, form, seed):
         r = space.r_upper if sign > 0 else space.r_lower
         _robust.step_back(*lists, space.rows, r, sign, work, v)  # sorts the rows
         u = v.copy()
-        moved = kernel(*lists, space.rows, r, work.order, work.rank, 1.0, -1.0, 1, u)
+        moved = kernel(*lists, space.rows, r, work.order, work.scratch, work.rank, 1.0, -1.0, 1, u)
         backup = v + work.change
         assert u == pytest.approx(backup - backup[0], abs=1e-12)
         assert moved == pytest.approx(np.ptp(u - v), abs=1e-12)
@@ -488,10 +488,36 @@ def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
             i, j = 3 + rng.integers(n, size=2)
             state[[i, j]] = state[[j, i]]
         low, room, before = state / 2.0, state * 3.0, state.copy()
-        kernel(3, 3 + n, rank, state, low, room)
+        kernel(3, 3 + n, rank, state, low, room, np.full(801, -7))
         wanted = before.copy()
         wanted[3 : 3 + n] = before[3 : 3 + n][np.argsort(rank[before[3 : 3 + n]])]
         assert np.array_equal(state, wanted) and np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
+
+
+@both(_robust.sort_row)
+@pytest.mark.parametrize("n_states", [100, 3_000, 50_000])
+def test_ranks_that_lie_close_together_are_sorted_as_well(kernel, n_states):
+    rng = np.random.default_rng(n_states)
+    for ranks in (np.arange(100), n_states - 1 - np.arange(100), np.r_[np.arange(99), n_states - 1]):
+        state, rank = rng.permutation(100), np.zeros(n_states, dtype=np.int64)
+        rank[:100] = rng.permutation(ranks)
+        low, room = state / 2.0, state * 3.0
+        kernel(0, 100, rank, state, low, room, np.empty(2 * n_states + 1, dtype=np.int64))
+        assert np.array_equal(rank[state], np.sort(ranks))
+        assert np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
+
+
+@both(_robust.spread_row)
+def test_a_row_spread_by_rank_is_nearly_sorted(kernel):
+    rng, n = np.random.default_rng(0), 200
+    rank, state = rng.permutation(1_000), rng.permutation(1_000)[: n + 2]
+    low, room, ends = state / 2.0, state * 3.0, state[[0, -1]].tolist()
+    kernel(1, 1 + n, rank, state, low, room, np.empty(2_001, dtype=np.int64))
+    part = rank[state[1:-1]] * n // 1_000
+    assert np.all(np.diff(part) >= 0) and state[[0, -1]].tolist() == ends
+    assert np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
+    falls = _robust.count_falls(1, 1 + n, rank, state)
+    assert falls == np.sum(np.diff(rank[state[1:-1]]) < 0) < n / 3
 
 
 @both(_robust.ceiling)
@@ -500,10 +526,10 @@ def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
 def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_state(kernel, form, seed):
     space, _ = plausible(form, seed, 2 + seed % 6)
     v, rng = some_values(seed, space.space.n_states), np.random.default_rng(seed)
-    order, rank, prefix = ordered(v, 1.0, rng)
+    order, scratch, rank, prefix = ordered(v, 1.0, rng)
     for k in range(space.space.n_pairs):
         found = kernel(space.rows, k, v, order, prefix)
-        assert found >= _robust.extreme(space.rows, k, v, order, rank, prefix) - SAFE
+        assert found >= _robust.extreme(space.rows, k, v, order, scratch, rank, prefix) - SAFE
         if form == "box":
             kept = slice(space.rows.first[k], space.rows.last[k])
             sure = space.rows.low[kept] @ v[space.rows.next_state[kept]]
@@ -512,7 +538,7 @@ def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_st
 
 def test_a_ceiling_by_hand():
     # v = (4, 3, 2, 1); [.1, .3] on state 3, elsewhere at most .25: .9 is left, .25 each for 4, 3, 2 and .15 for 1
-    order, _, prefix = ordered(np.array([4.0, 3.0, 2.0, 1.0]), 1.0, np.random.default_rng(0))
+    order, _, _, prefix = ordered(np.array([4.0, 3.0, 2.0, 1.0]), 1.0, np.random.default_rng(0))
     row = one_row([3], [0.1], [0.2], 0.25)
     assert _robust.ceiling(row, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(0.1 + 2.25 + 0.15)
     # a ball of width .6 around all in state 2: .3 moves from there to the best

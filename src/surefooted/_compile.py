@@ -54,14 +54,14 @@ def njit(function: F) -> F:
     Without arrays of its own it need not count who holds those of others: numba's counting is atomic, and costs
     much where a kernel is called for each row of a table. (A generator would be held for ever.)
     """
-    return cast(F, numba.njit(cache=True, **UNCOUNTED)(function))
+    return cast(F, numba.njit(cache=True, no_cfunc_wrapper=True, **UNCOUNTED)(function))
 
 
 def allocating(function: F) -> F:
     """The same for a kernel that makes arrays or takes a generator."""
-    return cast(F, numba.njit(cache=True)(function))
+    return cast(F, numba.njit(cache=True, no_cfunc_wrapper=True)(function))
 
 
 def inlined(function: F) -> F:
     """As `njit`, and the compiler puts it into every caller, which spares it passing many arrays along."""
-    return cast(F, numba.njit(cache=True, forceinline=True, **UNCOUNTED)(function))
+    return cast(F, numba.njit(cache=True, no_cfunc_wrapper=True, forceinline=True, **UNCOUNTED)(function))

@@ -158,7 +158,7 @@ def policy_iteration(
     """
     n = len(v)
     order, position, distance = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    home, largest, smallest = 0, -np.inf, np.inf
+    home, largest, smallest = pair_ptr[0], -np.inf, np.inf
     for s in range(n):
         for k in range(pair_ptr[s], pair_ptr[s + 1]):
             if r[k] > largest:

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FEW = 24  # states that are sorted by insertion
-LONG = 32  # successors of a row that is sorted with gaps if it needs to be
+LONG = 16  # successors of a row that is spread before it is sorted by insertion, if it needs to be
 NARROW = 0.3  # the mass that a box leaves free below which its ceiling is worth a look
 CLEARLY = 1e-12  # more than rounding, relatively
 PATIENT = 40  # sweeps of value iteration before it is helped by sweeps that keep the choices made
@@ -52,7 +52,7 @@ class Work(NamedTuple):
     """Scratch space of a sweep: the states in the order of v, where each stands in it, and prefix sums along it."""
 
     order: Ints  # [S]
-    scratch: Ints  # [S]
+    scratch: Ints  # [2 S + 1]
     rank: Ints  # [S]
     prefix: Floats  # [S + 1]
     change: Floats  # [S]
@@ -64,7 +64,7 @@ def workspace(n: int) -> Work:
     order = np.empty(n, dtype=np.int64)
     for s in range(n):
         order[s] = s
-    return Work(order, np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n + 1), np.empty(n))
+    return Work(order, np.empty(2 * n + 1, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n + 1), np.empty(n))
 
 
 @njit
@@ -115,17 +115,54 @@ def rank_states(v: Floats, sign: float, order: Ints, scratch: Ints, rank: Ints, 
 
 
 @njit
-def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats) -> None:
+def count_falls(first: int, last: int, rank: Ints, next_state: Ints) -> int:
+    """The entries first + 1 .. last - 1 of a row that come after one of larger rank."""
+    falls = 0
+    for j in range(np.uint64(first + 1), np.uint64(last)):
+        falls += rank[np.uint64(next_state[j])] < rank[np.uint64(next_state[j - np.uint64(1)])]
+    return falls
+
+
+@njit
+def spread_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats, scratch: Ints) -> None:
+    """Put the entries first .. last - 1 of a row about where their ranks say, in linear time.
+
+    The ranks are cut into as many equal parts as there are entries; those of one part end up beside each other.
+    """
+    n, parts = last - first, (last - first) / len(rank)
+    for i in range(n + 1):
+        scratch[i] = 0
+    for i in range(n):
+        scratch[int(rank[next_state[first + i]] * parts) + 1] += 1
+    for i in range(n):
+        scratch[i + 1] += scratch[i]
+    for i in range(n):  # where each entry belongs
+        part = int(rank[next_state[first + i]] * parts)
+        scratch[n + 1 + i] = scratch[part]
+        scratch[part] += 1
+    for i in range(n):
+        here = first + i
+        while scratch[n + 1 + i] != i:
+            to = scratch[n + 1 + i]
+            there = first + to
+            next_state[here], next_state[there] = next_state[there], next_state[here]
+            low[here], low[there] = low[there], low[here]
+            room[here], room[there] = room[there], room[here]
+            scratch[n + 1 + i], scratch[n + 1 + to] = scratch[n + 1 + to], to
+
+
+@njit
+def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats, scratch: Ints) -> None:
     """Sort the entries first .. last - 1 of a row by rank: by insertion, since it is nearly sorted already.
 
-    A long row that is not is sorted with gaps that shrink (Shell 1959), so that time does not grow with its square.
+    A long row that is not is spread first. If its ranks lie so close together that this does not help, it is sorted
+    with gaps that shrink (Shell 1959), so that time does not grow with the square of its length.
     """
     gap, n = 1, last - first
-    if n > LONG:
-        falls = 0
-        for j in range(first + 1, last):
-            falls += rank[next_state[j]] < rank[next_state[j - 1]]
-        while 8 * falls > n and 5 * gap < n:
+    if LONG < n <= len(rank) and 8 * count_falls(first, last, rank, next_state) > n:
+        spread_row(first, last, rank, next_state, low, room, scratch)
+        falls = count_falls(first, last, rank, next_state)
+        while 2 * falls > n and 5 * gap < n:
             gap = 3 * gap + 1
     while gap > 0:
         for j in range(first + gap, last):
@@ -162,7 +199,7 @@ def ball_value(
 
 
 @inlined
-def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floats) -> float:
+def extreme(rows: Rows, k: int, v: Floats, order: Ints, scratch: Ints, rank: Ints, prefix: Floats) -> float:
     """The expectation of v under the plausible row k that puts its mass as early in `order` as it may.
 
     Boxes: Puterman's knapsack argument, each state filled to its bound. L1 balls: `ball_value`. Mass left over by
@@ -195,7 +232,7 @@ def extreme(rows: Rows, k: int, v: Floats, order: Ints, rank: Ints, prefix: Floa
             rest -= whole * cap
             return value + rest * edge if rest > 0.0 else value
     if not is_sorted:
-        sort_row(first, last, rank, next_state, low, room)
+        sort_row(first, last, rank, next_state, low, room, scratch)
         value = add_mean(0.0, first, last, next_state, low, v)
     if not is_box:
         return ball_value(value, first, last, rest, rows.width[k], v, order[0], next_state, low)
@@ -262,6 +299,7 @@ def frozen_sweeps(
     rows: Rows,
     r: Floats,
     order: Ints,
+    scratch: Ints,
     rank: Ints,
     damping: float,
     epsilon: float,
@@ -287,7 +325,9 @@ def frozen_sweeps(
         for i in range(state_ptr[s], state_ptr[s + 1]):
             k, weight = pairs[i], weights[i]
             first, last, rest, begin = rows.first[k], rows.last[k], rows.slack[k], end
-            sort_row(first, last, rank, rows.next_state, rows.low, rows.room)  # so that no sum depends on the past
+            sort_row(
+                first, last, rank, rows.next_state, rows.low, rows.room, scratch
+            )  # so that no sum depends on the past
             earned[s] += weight * r[k]
             for j in range(first, last):
                 state[end], p[end] = rows.next_state[j], weight * rows.low[j]
@@ -392,7 +432,7 @@ def optimistic_iteration(
                     backup[k] = r[k] + ceiling(rows, k, v, work.order, work.prefix)
                     if backup[k] + CLEARLY * (abs(backup[k]) + abs(best) + reach) < best:
                         continue
-                backup[k] = r[k] + extreme(rows, k, v, work.order, work.rank, work.prefix)
+                backup[k] = r[k] + extreme(rows, k, v, work.order, work.scratch, work.rank, work.prefix)
                 if backup[k] > best or (backup[k] == best and k < pair[s]):
                     best, pair[s] = backup[k], k
             for k in range(first, last):
@@ -407,7 +447,7 @@ def optimistic_iteration(
             move_damped(work.change, damping, v)
             moved += damping * (upper - lower) * (1.0 + CLEARLY)
         else:
-            kept = (each, pair, ones, rows, r, work.order, work.rank)
+            kept = (each, pair, ones, rows, r, work.order, work.scratch, work.rank)
             moved += frozen_sweeps(*kept, damping, epsilon / 2, FROZEN, v) * (1.0 + CLEARLY)
     return lower, upper, sweep
 
@@ -446,7 +486,9 @@ def step_back(
     for s in range(len(v)):
         change = -v[s]
         for i in range(state_ptr[s], state_ptr[s + 1]):
-            change += weights[i] * (r[pairs[i]] + extreme(rows, pairs[i], v, work.order, work.rank, work.prefix))
+            change += weights[i] * (
+                r[pairs[i]] + extreme(rows, pairs[i], v, work.order, work.scratch, work.rank, work.prefix)
+            )
         work.change[s] = change
         lower, upper = min(lower, change), max(upper, change)
     return lower, upper
@@ -477,7 +519,7 @@ def evaluate_policy(
         if sweep < PATIENT or sweep >= PATIENT + HELPED or damping >= 1.0:
             move_damped(work.change, damping, v)
         else:
-            kept = (state_ptr, pairs, weights, rows, r, work.order, work.rank)
+            kept = (state_ptr, pairs, weights, rows, r, work.order, work.scratch, work.rank)
             frozen_sweeps(*kept, damping, epsilon / 2, FROZEN, v)
     return lower, upper, sweep
 
@@ -688,7 +730,7 @@ def optimistic_stages(
                     never = rows.first[row] == rows.last[row] and rows.unseen[row] >= 1.0
                     if bound * (1.0 + CLEARLY) < best or (never and bound <= best and k > found):
                         continue
-                backup = r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix)
+                backup = r[row] + extreme(rows, row, v, work.order, work.scratch, work.rank, work.prefix)
                 if backup > best or (backup == best and k < found):
                     best, found = backup, k
             values[h, s] = best
@@ -727,7 +769,7 @@ def policy_stages(
                 weight = weights[rule, k] if len(pair) == 0 else 1.0
                 if weight > 0.0:
                     row = k + h * stride
-                    total += weight * (r[row] + extreme(rows, row, v, work.order, work.rank, work.prefix))
+                    total += weight * (r[row] + extreme(rows, row, v, work.order, work.scratch, work.rank, work.prefix))
             values[h, s] = total
 
 
