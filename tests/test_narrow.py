@@ -1,5 +1,6 @@
 """Policy iteration in line: each kernel, compiled and as plain Python, then optimal gains of long tables."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -82,36 +83,57 @@ def test_a_walk_is_as_often_in_a_state_as_the_chain(kernel):
     assert kernel(*csr(trap), 0, 100) == 2
 
 
-def in_line(kernel, p, r, guess, home, first=0):
-    n = len(r)
-    rows = csr(p)
+def in_line(kernel, p, home, cost, first=0):
+    """Whether all get home, and by state the cost until then [S, m], with home's of a whole cycle, and visits [S]."""
+    n, rows = len(p), csr(p)
     order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
     reach = _narrow.line_up(np.arange(n + 1), *rows[:2], first, n, order, position, distance)
-    v, band = np.full(n, np.nan), np.full(n * (2 * reach + 1), np.nan)
-    more = kernel(*rows, r, guess, home, order, position, reach, band, np.empty(n), np.empty((n, 2)), v)
-    return guess + more, v
+    band, leave, entry = (np.full(size, np.nan) for size in (n * (2 * reach + 1), n, n))
+    total, visits = cost[order].copy(), np.full(n, np.nan)
+    done = kernel(*rows, home, order, position, reach, band, leave, entry, total, visits)
+    again = cost[order].copy()
+    assert kernel(*rows, home, order, position, reach, band, leave, entry, again, np.empty(0)) == done
+    assert not done or np.array_equal(total, again)
+    return done, total[position], visits[position]
 
 
 @both(_narrow.eliminate_in_line)
-@pytest.mark.parametrize("eps", [None, 1e-3, 1e-6])
+@pytest.mark.parametrize("eps", [None, 1e-3, 1e-12])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_chain_eliminated_in_line_has_its_gain_and_bias(kernel, eps, seed):
+def test_elimination_in_line_is_right_in_every_entry_however_slowly_the_chain_mixes(kernel, eps, seed):
     p, r = line(seed, 7, 1, reach=1 + seed % 3, ring=seed % 2 == 0, eps=eps)
-    gains, bias = oracles.exact_gain_and_bias(p[:, 0], r[:, 0])
-    home = int(np.argmax(oracles.stationary(oracles.exact(p[:, 0])).astype(float)))
-    for guess, first in ((0.0, home), (float(gains[0]), 3)):
-        found, v = in_line(kernel, p[:, 0], r[:, 0], guess, home, first)
-        assert found == pytest.approx(gains[0], rel=1e-13)
-        assert v[home] == 0.0
-        assert v == pytest.approx(bias - bias[home], rel=1e-9, abs=1e-11 * np.ptp(bias))
+    p, home, others = p[:, 0], seed % 7, np.delete(np.arange(7), seed % 7)
+    cost = np.column_stack([r[:, 0], np.ones(7)])
+    q, c = oracles.exact(p), np.array([[Fraction(x) for x in row] for row in cost])
+    onward = oracles.solve(oracles.eye(6, q) - q[np.ix_(others, others)], c[others])
+    d = oracles.stationary(q)
+    for first in range(7):
+        done, total, visits = in_line(kernel, p, home, cost, first)
+        assert done
+        assert total[others] == pytest.approx(onward.astype(float), rel=1e-13, abs=0)
+        assert total[home] == pytest.approx((c[home] + q[home, others] @ onward).astype(float), rel=1e-13, abs=0)
+        assert visits == pytest.approx((d / d[home]).astype(float), rel=1e-13, abs=0)
 
 
 @both(_narrow.eliminate_in_line)
-def test_a_home_that_is_not_always_reached_is_said_to_be_none(kernel):
-    p, r = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.5]]), np.array([1.0, 0.25, 0.0])
-    assert np.isnan(in_line(kernel, p, r, 0.0, 0)[0])
-    gain, v = in_line(kernel, p, r, 0.0, 1)
-    assert gain == 0.25 and v.tolist() == [1.5, 0.0, -0.5]
+def test_elimination_in_line_by_hand(kernel):
+    p, cost = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.5]]), np.array([[1.0], [0.25], [0.0]])
+    assert not in_line(kernel, p, 0, cost)[0]  # nothing leads home from state 1
+    done, total, visits = in_line(kernel, p, 1, cost)
+    assert done and total.tolist() == [[2.0], [0.25], [0.0]] and visits.tolist() == [0.0, 1.0, 0.0]
+    p = np.array([[0.5, 0.5], [0.25, 0.75]])  # 4 steps of 3 from state 1; half of the cycles go there
+    done, total, visits = in_line(kernel, p, 0, np.array([[1.0], [3.0]]))
+    assert done and total.tolist() == [[7.0], [12.0]] and visits.tolist() == [1.0, 2.0]
+
+
+@both(_narrow.eliminate_in_line)
+def test_visits_in_line_do_not_overflow(kernel):
+    n = 800  # a walk that hardly ever comes back: 4 ** n visits to the other end
+    p = 0.8 * np.eye(n, k=1) + 0.2 * np.eye(n, k=-1)
+    p[0, 0], p[-1, -1] = 0.2, 0.8
+    _, _, visits = in_line(kernel, p, 0, np.zeros((n, 0)))
+    share = 4.0 ** (np.arange(n) - n + 1.0)
+    assert visits / visits.sum() == pytest.approx(share / share.sum(), rel=1e-9, abs=1e-250)
 
 
 @both(_narrow.policy_iteration)

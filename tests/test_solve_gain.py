@@ -24,6 +24,7 @@ tables = given(kind=st.sampled_from(oracles.KINDS), seed=st.integers(0, 10_000))
 def iterative(monkeypatch):
     """Send every block, however small, through the iterations meant for large ones."""
     monkeypatch.setattr(chain, "DIRECT", 0)
+    monkeypatch.setattr(chain, "IN_LINE", 0)
 
 
 def some_actions(available, seed):
@@ -432,6 +433,38 @@ def test_iteration_agrees_with_elimination(kind, seed, iterative):
     assert found.bias == close_to(bias, 1e-7)
     best = oracles.best_gain_by_enumeration(p, r, available, exactly=kind in ("slow", "near absorbing"))
     assert optimal_gain(mdp).gains == pytest.approx(best, abs=1e-9)
+
+
+@every_kind
+@pytest.mark.parametrize("seed", range(6))
+def test_elimination_in_line_agrees_with_elimination(kind, seed, monkeypatch):
+    monkeypatch.setattr(chain, "DIRECT", 0)
+    monkeypatch.setattr(chain, "IN_LINE", 1_000)
+    p, r, available = oracles.random_mdp(kind, seed)
+    mdp, actions = TabularMDP.from_arrays(p, r, available), some_actions(available, seed)
+    policy = Policy.deterministic(mdp.space, actions)
+    found = gain_and_bias(mdp, policy)
+    gains, bias = oracles.exact_gain_and_bias(*oracles.chain_of(p, r, actions))
+    is_large = found.accuracy > 0  # transient states are iterated
+    assert found.gains == pytest.approx(gains, abs=1e-9 if is_large else 1e-13)
+    assert found.bias == close_to(bias, 1e-7)
+    if len(found.classes) == 1:
+        limit = oracles.limiting_matrix(oracles.exact(oracles.chain_of(p, r, actions)[0])).astype(float)
+        assert stationary_distribution(mdp, policy) == pytest.approx(limit[0], abs=1e-13)
+
+
+def test_a_class_of_many_states_in_line_is_solved_exactly_however_slowly_it_mixes():
+    n, up = 20_000, 0.4999  # a queue that is empty half of the time only by a hair: iteration takes some 1e7 sweeps
+    rows = {(s, 0): (s / n, {max(s - 1, 0): 1 - up, min(s + 1, n - 1): up}) for s in range(n)}
+    mdp = TabularMDP.from_pairs(rows)
+    policy = Policy.always(mdp.space, 0)
+    share = np.exp(np.arange(n) * np.log(up / (1 - up)))
+    share /= share.sum()
+    found = gain_and_bias(mdp, policy)
+    assert found.accuracy == 0.0 and found.gain == pytest.approx(share @ mdp.r, rel=1e-11)
+    assert stationary_distribution(mdp, policy) == pytest.approx(share, rel=1e-9)
+    residual = mdp.r - found.gain + oracles.sparse_rows(mdp) @ found.bias - found.bias
+    assert np.abs(residual).max() <= 1e-14 * found.span
 
 
 @pytest.mark.parametrize("seed", range(5))

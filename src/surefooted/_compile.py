@@ -45,6 +45,7 @@ class _Progress(event.Listener):  # type: ignore[misc]
 
 event.register("numba:compile", _Progress())
 
+KEPT = {"cache": True, "no_cfunc_wrapper": True}  # on disk, and not to be called from C
 UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}  # numba's own option, not a public one
 
 
@@ -54,14 +55,14 @@ def njit(function: F) -> F:
     Without arrays of its own it need not count who holds those of others: numba's counting is atomic, and costs
     much where a kernel is called for each row of a table. (A generator would be held for ever.)
     """
-    return cast(F, numba.njit(cache=True, no_cfunc_wrapper=True, **UNCOUNTED)(function))
+    return cast(F, numba.njit(**KEPT, **UNCOUNTED)(function))
 
 
 def allocating(function: F) -> F:
     """The same for a kernel that makes arrays or takes a generator."""
-    return cast(F, numba.njit(cache=True, no_cfunc_wrapper=True)(function))
+    return cast(F, numba.njit(**KEPT)(function))
 
 
 def inlined(function: F) -> F:
     """As `njit`, and the compiler puts it into every caller, which spares it passing many arrays along."""
-    return cast(F, numba.njit(cache=True, no_cfunc_wrapper=True, forceinline=True, **UNCOUNTED)(function))
+    return cast(F, numba.njit(**KEPT, forceinline=True, **UNCOUNTED)(function))

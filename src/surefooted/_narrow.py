@@ -70,70 +70,85 @@ def eliminate_in_line(
     next_ptr: Ints,
     next_state: Ints,
     p: Floats,
-    r: Floats,
-    gain: float,
     home: int,
     order: Ints,
     position: Ints,
     reach: int,
     band: Floats,
     leave: Floats,
+    entry: Floats,
     cost: Floats,
-    v: Floats,
-) -> float:
-    """What a chain's gain is more than `gain`; `v` [S] gets its values relative to `home`. NaN: not all get there.
+    visits: Floats,
+) -> bool:
+    """What is paid until `home` is hit, in place of `cost` [S, m], which is that of a step; False if not all get there.
 
-    As `_kernels.eliminate`, with two costs of a step, r - gain and 1, until `home` is hit, and only the entries
-    within `reach` of the diagonal: place i to place j is band[i * (2 * reach + 1) + reach + j - i].
+    As `_kernels.eliminate`, and as exact, but with a matrix of the entries within `reach` of the diagonal only: from
+    place i to j is band[i * (2 * reach + 1) + reach + j - i]. `cost` and `visits` are by place, not by state. Home
+    has the cost of a whole cycle. `visits` [S], unless it is empty, gets the visits to each place during one, scaled
+    down if they would overflow. `band`, `leave` [S] and `entry` [S] are scratch space.
     """
-    n, width = len(order), 2 * reach + 1
+    n, m, width, at_home = len(order), cost.shape[1], 2 * reach + 1, position[home]
     for i in range(n):
+        leave[i], entry[i] = 0.0, 0.0
         for e in range(i * width, (i + 1) * width):
             band[e] = 0.0
-        s, into = order[i], 0.0
+    for j in range(next_ptr[home], next_ptr[home + 1]):
+        entry[position[next_state[j]]] += p[j]
+    for i in range(n):
+        s = order[i]
         for j in range(next_ptr[s], next_ptr[s + 1]):
             if next_state[j] == home:
-                into += p[j]
-            else:
+                leave[i] += p[j]
+            elif s != home:
                 band[i * width + reach + position[next_state[j]] - i] += p[j]
-        leave[i], cost[i, 0], cost[i, 1] = into, r[s] - gain, 1.0
-    at_home = position[home]
     for k in range(n - 1, -1, -1):
         if k == at_home:
             continue
         begin, row_k = max(0, k - reach), k * width + reach - k
-        into, out = leave[k], leave[k]
+        into, out = leave[k], leave[k]  # home, and any place not yet eliminated
         for j in range(begin, k):
             out += band[row_k + j]
         if not out > 0.0:
-            return np.nan
+            return False
         for i in range(begin, k):
             row_i = i * width + reach - i
-            if band[row_i + k] > 0.0 and i != at_home:
+            if band[row_i + k] > 0.0:
                 share = band[row_i + k] / out
                 for j in range(begin, k):
                     band[row_i + j] += share * band[row_k + j]
                 leave[i] += share * into
-                cost[i, 0] += share * cost[k, 0]
-                cost[i, 1] += share * cost[k, 1]
+                for c in range(m):
+                    cost[i, c] += share * cost[k, c]
+        share = entry[k] / out
+        if share > 0.0:
+            for j in range(begin, k):
+                entry[j] += share * band[row_k + j]
+            for c in range(m):
+                cost[at_home, c] += share * cost[k, c]
         leave[k] = out
-    cost[at_home, 0], cost[at_home, 1], leave[at_home] = 0.0, 0.0, 1.0
-    for k in range(n):  # from here on `cost` is the cost until home is hit
-        if k == at_home:
-            continue
-        row_k = k * width + reach - k
-        more, steps = cost[k, 0], cost[k, 1]
-        for j in range(max(0, k - reach), k):
-            more += band[row_k + j] * cost[j, 0]
-            steps += band[row_k + j] * cost[j, 1]
-        cost[k, 0], cost[k, 1] = more / leave[k], steps / leave[k]
-    more, steps = r[home] - gain, 1.0
-    for j in range(next_ptr[home], next_ptr[home + 1]):
-        more += p[j] * cost[position[next_state[j]], 0]
-        steps += p[j] * cost[position[next_state[j]], 1]
-    for s in range(n):
-        v[s] = cost[position[s], 0] - more / steps * cost[position[s], 1]
-    return float(more / steps)
+    for k in range(n):
+        if k != at_home:
+            row_k = k * width + reach - k
+            for c in range(m):
+                paid = cost[k, c]
+                for j in range(max(0, k - reach), k):
+                    if j != at_home:
+                        paid += band[row_k + j] * cost[j, c]
+                cost[k, c] = paid / leave[k]
+    if len(visits) > 0:
+        for k in range(n):
+            visits[k] = 1.0 if k == at_home else 0.0
+        for k in range(n):
+            if k != at_home:
+                entered = entry[k] * visits[at_home]
+                for i in range(max(0, k - reach), k):
+                    if i != at_home:
+                        entered += visits[i] * band[i * width + reach - i + k]
+                visits[k] = entered / leave[k]
+                if visits[k] > 1e150:
+                    for i in range(n):
+                        visits[i] *= 1e-150
+    return True
 
 
 @allocating
@@ -179,9 +194,9 @@ def policy_iteration(
         size += longest
     chain_ptr, chain_state = np.zeros(n + 1, np.int64), np.empty(size, np.int64)
     chain_p, earned = np.empty(size), np.empty(n)
-    band, leave, cost = np.empty(n * (2 * reach + 1)), np.empty(n), np.empty((n, 2))
+    band, leave, entry, cost = np.empty(n * (2 * reach + 1)), np.empty(n), np.empty(n), np.empty((n, 2))
     backup, best = np.empty(len(r)), np.empty(n)
-    gain, improvement = 0.0, 0
+    gain, improvement, nothing = 0.0, 0, np.empty(0)
     while True:
         backup_pairs(next_ptr, next_state, p, r, v, backup)
         best_pairs(pair_ptr, backup, best, pair)
@@ -193,8 +208,15 @@ def policy_iteration(
         improvement += 1
         chain_of(pair, next_ptr, next_state, p, r, chain_ptr, chain_state, chain_p, earned)
         home = walk(chain_ptr, chain_state, chain_p, home, n)
-        gain += eliminate_in_line(
-            chain_ptr, chain_state, chain_p, earned, gain, home, order, position, reach, band, leave, cost, v
-        )
+        for i in range(n):
+            cost[i, 0], cost[i, 1] = earned[order[i]] - gain, 1.0
+        chain, line = (chain_ptr, chain_state, chain_p), (order, position, reach)
+        if not eliminate_in_line(*chain, home, *line, band, leave, entry, cost, nothing):
+            return -np.inf, np.inf, improvement
+        at_home = position[home]
+        more = cost[at_home, 0] / cost[at_home, 1]
+        gain += more
         if not np.isfinite(gain):
             return -np.inf, np.inf, improvement
+        for s in range(n):
+            v[s] = cost[position[s], 0] - more * cost[position[s], 1] if s != home else 0.0

@@ -1,23 +1,29 @@
 """The Markov chain that a policy makes of an MDP: its structure, gain, bias and stationary distribution.
 
-Small blocks are solved by eliminating states, which is exact to rounding whatever the mixing; large ones by
-iteration to a stated accuracy, and by elimination after all when they mix too slowly for that.
+Small blocks are solved by eliminating states, which is exact to rounding whatever the mixing, and so are large classes
+whose states can stand in a line with short steps; other large ones by iteration to a stated accuracy, and by
+elimination after all when they mix too slowly for that.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 
-from surefooted import _kernels
+from surefooted import _kernels, _narrow
 from surefooted.errors import InvalidTable, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.space import Floats, Ints
 
 DIRECT = 600  # a block of at most so many states is eliminated at once
+IN_LINE = 100  # sweeps over a larger class that eliminating its states in line may cost
 FALLBACK = 6000  # and of at most so many when iteration is too slow (288 MB at 6 000 states)
 PATIENCE = 20_000  # sweeps before iteration counts as too slow
 SWEEPS = 2_000_000  # sweeps before a block too large to eliminate is given up
+BEYOND = "some states are left so rarely that the time it takes is beyond the range of doubles"
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain and bias
 
 
@@ -118,29 +124,71 @@ class Class:
 def solve_class(block: Chain, accuracy: float) -> Class:
     """The gain and bias of an irreducible chain, periodic or not."""
     n = block.n_states
-    if not is_small(n):
-        found = _iterate(block, accuracy, PATIENCE if n <= FALLBACK else SWEEPS)
-        if found is not None:
-            return found
-        if n > FALLBACK:
-            raise NotConverged(
-                f"the gain of a recurrent class of {n} states is not within {accuracy:g} after {SWEEPS} sweeps, and "
-                f"the class is too large to eliminate (more than {FALLBACK} states); ask for a larger accuracy"
-            )
-    nothing, visits = np.empty((n, 0)), np.empty(n)
-    _kernels.eliminate(block.dense(), nothing, nothing, visits)
+    if is_small(n):
+        return _eliminate(block, *_dense(block))
+    if (in_line := _in_line(block)) is not None:
+        with suppress(NotConverged):
+            return _eliminate(block, *in_line)
+    found = _iterate(block, accuracy, PATIENCE if n <= FALLBACK else SWEEPS)
+    if found is not None:
+        return found
+    if n > FALLBACK:
+        raise NotConverged(
+            f"the gain of a recurrent class of {n} states is not within {accuracy:g} after {SWEEPS} sweeps, and "
+            f"the class is too large to eliminate (more than {FALLBACK} states); ask for a larger accuracy"
+        )
+    return _eliminate(block, *_dense(block))
+
+
+Cycles = Callable[[int, Floats], tuple[Floats, Floats]]  # home, cost [S] -> cost until home is hit [S], visits [S]
+
+
+def _eliminate(block: Chain, cycles: Cycles, first: int) -> Class:
+    """The same by eliminating states: all but `first` for the stationary distribution, then once more for the bias."""
+    visits = cycles(first, np.zeros(block.n_states))[1]
     d = _finite(visits / visits.sum())
     home = int(np.argmax(d))  # the state seen most often: no other is far from it for long
     above = block.r - block.r[home]  # relative to it, equal rewards cost exactly nothing
     excess = float(d @ above)
-    order = np.r_[home, np.delete(np.arange(n), home)]
-    moved = block.block(order)
-    total = np.empty((n, 1))
-    _kernels.eliminate(moved.dense(), (above - excess)[order][:, None], total, visits)
-    bias = np.empty(n)
-    bias[order] = _finite(total)[:, 0]
+    bias = _finite(cycles(home, above - excess)[0])
     bias[home] = 0.0
     return Class(float(block.r[home]) + excess, bias - d @ bias, d, 0.0)
+
+
+def _dense(block: Chain) -> tuple[Cycles, int]:
+    """Elimination in a matrix of all states, and the one to begin with."""
+
+    def cycles(home: int, cost: Floats) -> tuple[Floats, Floats]:
+        n = block.n_states
+        order = np.r_[home, np.delete(np.arange(n), home)]
+        total, visits = np.empty((n, 1)), np.empty(n)
+        _kernels.eliminate(block.block(order).dense(), cost[order][:, None], total, visits)
+        place = np.argsort(order)
+        return total[place, 0], visits[place]
+
+    return cycles, 0
+
+
+def _in_line(block: Chain) -> tuple[Cycles, int] | None:
+    """Elimination in a band, and the end of the line to begin with, if states can stand in one with short steps."""
+    n, rows = block.n_states, (block.next_ptr, block.next_state, block.p)
+    order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
+    line, widest = (order, position, distance), isqrt(IN_LINE * block.p.size // n)
+    if _narrow.line_up(np.arange(n + 1), *rows[:2], 0, 2 * widest, *line) > 2 * widest:
+        return None
+    reach = _narrow.line_up(np.arange(n + 1), *rows[:2], order[-1], widest, *line)
+    if reach > widest:
+        return None
+    band, leave, entry = np.empty(n * (2 * reach + 1)), np.empty(n), np.empty(n)
+
+    def cycles(home: int, cost: Floats) -> tuple[Floats, Floats]:
+        total, visits = cost[order][:, None], np.empty(n)
+        scratch = (band, leave, entry)
+        if not _narrow.eliminate_in_line(*rows, home, order, position, reach, *scratch, total, visits):
+            raise NotConverged(BEYOND)  # a probability that is 0 to a double
+        return total[position, 0], visits[position]
+
+    return cycles, int(order[0])
 
 
 def _iterate(block: Chain, accuracy: float, most: int) -> Class | None:
@@ -182,7 +230,7 @@ def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float
 def _finite(total: Floats) -> Floats:
     """`total`, unless it holds times or values that no double can."""
     if not np.isfinite(total).all():
-        raise NotConverged("some states are left so rarely that the time it takes is beyond the range of doubles")
+        raise NotConverged(BEYOND)
     return total
 
 
