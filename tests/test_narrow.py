@@ -174,15 +174,74 @@ def ring_table(n, seed, n_actions=3):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_long_ring_has_the_gain_that_sweeps_find(seed, monkeypatch):
+def test_a_long_ring_has_the_gain_that_sweeps_find_and_is_solved_in_line(seed, monkeypatch):
     mdp = ring_table(500, seed)
-    found = optimal_gain(mdp, 1e-7)
+    found = optimal_gain(mdp, 1e-4)
     monkeypatch.setattr(gain, "NARROW", 0)
     swept = optimal_gain(mdp, 1e-7)
-    assert found.upper - found.lower <= 1e-7
+    assert found.upper - found.lower <= 1e-10 < swept.upper - swept.lower  # a bias, not just a v that will do
     assert max(found.lower, swept.lower) <= min(found.upper, swept.upper)
     played = sf.solve.gain_and_bias(mdp, found.policy)
     assert found.lower - 1e-12 <= played.gain <= found.upper + 1e-12
+
+
+def walk_from(n, up, here, there, far=()):
+    """State 0 earns `here` and stays; the others walk towards the far end with probability `up` and earn `there`."""
+    rows = {(0, 0): (here, {0: 1.0})}
+    for s in range(1, n):
+        rows[s, 0] = (there if s > n // 2 else 0.0, {s - 1: 1 - up, min(s + 1, n - 1): up})
+    return rows | dict(far)
+
+
+@pytest.mark.parametrize("accuracy", [1e-2, 1e-6])
+@pytest.mark.parametrize("n", [10, 300, 320, 330, 340, 400])
+def test_values_beyond_doubles_are_not_taken_for_a_proof(n, accuracy):
+    far = {(0, 1): (1.0, {1: 1.0}), (n - 1, 1): (0.09, {n - 1: 1.0})}
+    found = optimal_gain(sf.TabularMDP.from_pairs(walk_from(n, 0.9, 0.05, 0.0, far)), accuracy)
+    assert found.lower <= (0.09 if n > 10 else found.gain) <= found.upper <= found.lower + accuracy
+
+
+@pytest.mark.parametrize("n", [320, 324, 330, 335, 345])
+def test_a_walk_away_from_the_only_exit_is_bounded_by_sweeps(n):
+    found = optimal_gain(sf.TabularMDP.from_pairs(walk_from(n, 0.9, 1.0, 0.9999)), 1e-2)
+    assert found.lower <= 1.0 <= found.upper <= found.lower + 1e-2
+
+
+def test_a_large_bias_is_left_to_sweeps():
+    n = 7_000  # above 6 000 transient states, evaluating the policy would take minutes
+    rows = {(0, 0): (1.0, {0: 1.0})}
+    for s in range(1, n):
+        up = 0.9 if s <= 14 else 0.4
+        rows[s, 0] = (0.995 if s > 7 else 0.0, {s - 1: 1 - up, min(s + 1, n - 1): up})
+    found = optimal_gain(sf.TabularMDP.from_pairs(rows), 1e-2)
+    assert found.lower <= 1.0 <= found.upper <= found.lower + 1e-2
+
+
+@both(_narrow.policy_iteration)
+def test_it_gives_up_where_rounding_would_be_more_than_the_accuracy(kernel):
+    n = 40  # two wells: policy iteration goes from one to the other
+    p = np.zeros((n, 2, n))
+    for s in range(n):
+        centre = 9 if s < 20 else 30
+        onward = s + (s < centre) - (s > centre)
+        p[s, :, onward] += 0.99
+        for a, aside in enumerate((max(s - 1, 0), min(s + 1, n - 1))):
+            p[s, a, aside] += 0.01
+    r = np.full((n, 2), 0.5)
+    r[[9, 30]] = 1.0
+    v, pair = np.zeros(n), np.empty(n, dtype=np.int64)
+    lower, upper, improvements = kernel(*table(p, r), 1e-9, 4, 100, v, pair)
+    assert upper - lower > 1e-9 and improvements < 10
+    assert np.ptp(oracles.best_gain_by_linear_program(p, r, np.ones((n, 2), dtype=bool))) < 1e-6
+    found = optimal_gain(sf.TabularMDP.from_arrays(p, r), 1e-6)
+    assert found.upper - found.lower <= 1e-6
+
+
+def test_a_dense_table_is_not_a_line():
+    rng = np.random.default_rng(0)
+    mdp = sf.TabularMDP.from_arrays(rng.dirichlet(np.ones(40), size=(40, 8)), rng.random((40, 8)))
+    found = optimal_gain(mdp, 1e-2)
+    assert 1e-6 < found.upper - found.lower <= 1e-2  # as sweeps leave it
 
 
 def test_a_ring_of_twenty_thousand_states_needs_few_improvements():

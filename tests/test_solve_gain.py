@@ -467,6 +467,15 @@ def test_a_class_of_many_states_in_line_is_solved_exactly_however_slowly_it_mixe
     assert np.abs(residual).max() <= 1e-14 * found.span
 
 
+def test_a_line_that_doubles_cannot_solve_is_iterated():
+    n, rare = 700, 1e-160
+    rows = {(s, 0): (float(s == 0), {max(s - 1, 0): 1 - rare, s + 1: rare}) for s in range(n - 1)}
+    rows[n - 1, 0] = (0.0, {n - 2: 1.0})
+    mdp = TabularMDP.from_pairs(rows)
+    found = gain_and_bias(mdp, Policy.always(mdp.space, 0))
+    assert found.gain == pytest.approx(1.0, abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_iteration_that_loses_patience_falls_back_to_elimination(seed, iterative, monkeypatch):
     monkeypatch.setattr(chain, "PATIENCE", 3)

@@ -1,13 +1,16 @@
 """Compiled policy iteration for tables whose states can stand in a line so that no step is long.
 
-A queue, a stock, a ring, a corridor: information takes as many sweeps as the line is long to get from one end to the
-other, but the states of a policy's chain can be eliminated one after the other at a cost of S reach² once and for all.
+A queue, a stock, a corridor, a ring that is walked both ways: information takes as many sweeps as the line is long to
+get from one end to the other, but the states of a policy's chain can be eliminated one after the other at a cost of
+S reach² once and for all.
 """
 
 import numpy as np
 
 from surefooted._compile import allocating, njit
 from surefooted._kernels import Floats, Ints, backup_pairs, best_pairs, chain_of
+
+ROUNDING = 1e-14  # of a sum of a few terms, relatively
 
 
 @njit
@@ -166,10 +169,11 @@ def policy_iteration(
 ) -> tuple[float, float, int]:
     """Bounds (lower, upper) on the optimal gain and the improvements made; `pair` [S] gets the greedy pairs of `v` [S].
 
-    Puterman (1994), Sec. 8.6; Theorem 8.5.5 for the bounds, which hold whatever v is. From the policy that goes
-    to the largest reward on the shortest way: states that go astray would be put right a few at each improvement.
-    Given up, with bounds that are not as close as `accuracy`, when no line is found with steps of at most `widest`,
-    when a policy does not always come to where a run of it is after S steps, or after `most` improvements.
+    Puterman (1994), Sec. 8.6; Theorem 8.5.5 for the bounds, which hold whatever v is, up to its rounding. From the
+    policy that goes to the largest reward on the shortest way, if ways can be walked back: states that go astray would
+    be put right a few at each improvement. Given up, with bounds that are not as close as `accuracy`, when no line is
+    found with steps of at most `widest`, when a policy does not always come to where a run of it is after S steps, when
+    v is so large that its rounding is more than `accuracy`, or after `most` improvements.
     """
     n = len(v)
     order, position, distance = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -216,7 +220,7 @@ def policy_iteration(
         at_home = position[home]
         more = cost[at_home, 0] / cost[at_home, 1]
         gain += more
-        if not np.isfinite(gain):
-            return -np.inf, np.inf, improvement
         for s in range(n):
             v[s] = cost[position[s], 0] - more * cost[position[s], 1] if s != home else 0.0
+            if not ROUNDING * abs(v[s]) <= accuracy:  # or not a number
+                return -np.inf, np.inf, improvement

@@ -145,8 +145,8 @@ Cycles = Callable[[int, Floats], tuple[Floats, Floats]]  # home, cost [S] -> cos
 
 def _eliminate(block: Chain, cycles: Cycles, first: int) -> Class:
     """The same by eliminating states: all but `first` for the stationary distribution, then once more for the bias."""
-    visits = cycles(first, np.zeros(block.n_states))[1]
-    d = _finite(visits / visits.sum())
+    visits = _finite(cycles(first, np.zeros(block.n_states))[1])
+    d = visits / visits.sum()
     home = int(np.argmax(d))  # the state seen most often: no other is far from it for long
     above = block.r - block.r[home]  # relative to it, equal rewards cost exactly nothing
     excess = float(d @ above)

@@ -30,7 +30,7 @@ ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
 EPS = 1e-14  # the relative rounding of a sum of a few terms
 PROVED = 0.9  # of the accuracy is what the kernels aim at, the rest is for their rounding
 ULP = 2.2e-16  # and of each term more
-NARROW = 20  # readings of the table that a policy's chain may cost to solve in line
+NARROW = 10  # readings of the table that a policy's chain may cost to solve in line
 IN_LINE = 100  # policy iterations in line before it is called off
 SWEEPS = 300  # of value iteration, before policy iteration; up to 15 S while that is less than WORK
 WORK = 1_000_000_000  # transitions
@@ -126,7 +126,7 @@ class OptimalGain:
     """The optimal gain, and a policy that attains it to the accuracy asked for; the rest is found once it is asked for.
 
     When g* is one number, as in any weakly communicating MDP, `lower` <= g* <= `upper` is proved (Puterman 1994, Th.
-    8.5.5), by the last sweep over all pairs or by a bias; otherwise they are the smallest and largest optimal gain,
+    8.5.5), by the last sweep or by a bias; otherwise they are the smallest and largest optimal gain,
     and `gain` is an error.
     """
 
@@ -170,23 +170,41 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     iteration for any MDP proves that it is the best one, or goes on from it.
     """
     _check(accuracy)
-    n, space, tolerance = mdp.n_states, mdp.space, accuracy * mdp.r_max
-    table = (space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r)
-    v, pair = np.empty(n), np.empty(n, dtype=np.int64)
-    widest = isqrt(NARROW * mdp.p.size // n)
-    lower, upper, _ = _narrow.policy_iteration(*table, PROVED * tolerance, widest, IN_LINE, v, pair)
-    if not upper - lower <= PROVED * tolerance:
-        sweeps = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
-        v[:] = 0.0
-        lower, upper, _ = _kernels.value_iteration(*table, DAMPING, PROVED * tolerance, sweeps, v, pair)
-    policy = Policy.of_pairs(space, pair)
-    rounding = (EPS + ULP * np.diff(mdp.next_ptr).max()) * (np.abs(v).max() + mdp.r_max)
-    if upper - lower + 2 * rounding <= tolerance:
-        return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
+    tolerance, longest = accuracy * mdp.r_max, np.diff(mdp.next_ptr).max()
+    for method in (_in_line, _by_sweeps):
+        lower, upper, v, policy = method(mdp, PROVED * tolerance)
+        rounding = (EPS + ULP * longest) * (np.abs(v).max() + mdp.r_max)
+        if upper - lower + 2 * rounding <= tolerance:
+            return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
     policy, evaluation, known = _improve(mdp, policy, accuracy)
     found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
     found.__dict__["evaluation"] = evaluation
     return found
+
+
+def _in_line(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Policy]:
+    """Bounds on the optimal gain, v [S] that proves them, and its greedy policy: by policy iteration in line.
+
+    The bounds are infinite when it gives up, as it does at once on most tables.
+    """
+    n = mdp.n_states
+    v, pair = np.zeros(n), mdp.space.pair_ptr[:-1].copy()
+    widest = min(isqrt(NARROW * mdp.p.size // n), (n - 1) // 4)
+    lower, upper, _ = _narrow.policy_iteration(*_table(mdp), accuracy, widest, IN_LINE, v, pair)
+    return lower, upper, v, Policy.of_pairs(mdp.space, pair)
+
+
+def _by_sweeps(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Policy]:
+    """The same by value iteration."""
+    n = mdp.n_states
+    v, pair = np.zeros(n), np.empty(n, dtype=np.int64)
+    most = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
+    lower, upper, _ = _kernels.value_iteration(*_table(mdp), DAMPING, accuracy, most, v, pair)
+    return lower, upper, v, Policy.of_pairs(mdp.space, pair)
+
+
+def _table(mdp: TabularMDP) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    return mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r
 
 
 def _improve(mdp: TabularMDP, policy: Policy, accuracy: float) -> tuple[Policy, GainAndBias, Floats]:
