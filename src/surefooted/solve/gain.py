@@ -172,35 +172,37 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     _check(accuracy)
     tolerance, longest = accuracy * mdp.r_max, np.diff(mdp.next_ptr).max()
     for method in (_in_line, _by_sweeps):
-        lower, upper, v, policy = method(mdp, PROVED * tolerance)
-        rounding = (EPS + ULP * longest) * (np.abs(v).max() + mdp.r_max)
-        if upper - lower + 2 * rounding <= tolerance:
-            return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
-    policy, evaluation, known = _improve(mdp, policy, accuracy)
+        lower, upper, v, pair = method(mdp, PROVED * tolerance)
+        if upper - lower <= tolerance:
+            rounding = (EPS + ULP * longest) * (np.abs(v).max() + mdp.r_max)
+            if upper - lower + 2 * rounding <= tolerance:
+                policy = Policy.of_pairs(mdp.space, pair)
+                return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
+    policy, evaluation, known = _improve(mdp, Policy.of_pairs(mdp.space, pair), accuracy)
     found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
     found.__dict__["evaluation"] = evaluation
     return found
 
 
-def _in_line(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Policy]:
-    """Bounds on the optimal gain, v [S] that proves them, and its greedy policy: by policy iteration in line.
+def _in_line(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Ints]:
+    """Bounds on the optimal gain, v [S] that proves them, and its greedy pairs [S]: by policy iteration in line.
 
     The bounds are infinite when it gives up, as it does at once on most tables.
     """
     n = mdp.n_states
-    v, pair = np.zeros(n), mdp.space.pair_ptr[:-1].copy()
+    v, pair = np.empty(n), np.empty(n, dtype=np.int64)
     widest = min(isqrt(NARROW * mdp.p.size // n), (n - 1) // 4)
     lower, upper, _ = _narrow.policy_iteration(*_table(mdp), accuracy, widest, IN_LINE, v, pair)
-    return lower, upper, v, Policy.of_pairs(mdp.space, pair)
+    return lower, upper, v, pair
 
 
-def _by_sweeps(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Policy]:
+def _by_sweeps(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Ints]:
     """The same by value iteration."""
     n = mdp.n_states
     v, pair = np.zeros(n), np.empty(n, dtype=np.int64)
     most = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
     lower, upper, _ = _kernels.value_iteration(*_table(mdp), DAMPING, accuracy, most, v, pair)
-    return lower, upper, v, Policy.of_pairs(mdp.space, pair)
+    return lower, upper, v, pair
 
 
 def _table(mdp: TabularMDP) -> tuple[Ints, Ints, Ints, Floats, Floats]:
