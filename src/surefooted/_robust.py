@@ -152,28 +152,42 @@ def spread_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats,
 
 
 @njit
-def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats, scratch: Ints) -> None:
-    """Sort the entries first .. last - 1 of a row by rank: by insertion, since it is nearly sorted already.
+def presort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats, scratch: Ints) -> None:
+    """Leave little to insertion of a long row that is out of order.
 
-    A long row that is not is spread first. If its ranks lie so close together that this does not help, it is sorted
-    with gaps that shrink (Shell 1959), so that time does not grow with the square of its length.
+    It is spread. If its ranks lie so close together that this does not help, it is sorted with gaps that shrink (Shell
+    1959), so that time does not grow with the square of its length.
     """
     gap, n = 1, last - first
-    if LONG < n <= len(rank) and 8 * count_falls(first, last, rank, next_state) > n:
-        spread_row(first, last, rank, next_state, low, room, scratch)
-        falls = count_falls(first, last, rank, next_state)
-        while 2 * falls > n and 5 * gap < n:
-            gap = 3 * gap + 1
-    while gap > 0:
+    if n > len(rank) or 8 * count_falls(first, last, rank, next_state) <= n:
+        return
+    spread_row(first, last, rank, next_state, low, room, scratch)
+    falls = count_falls(first, last, rank, next_state)
+    while 2 * falls > n and 5 * gap < n:
+        gap = 3 * gap + 1
+    while gap > 1:
         for j in range(first + gap, last):
-            y, kept, more = next_state[j], low[j], room[j]
-            i, here = j, rank[np.uint64(y)]
-            while i >= first + gap and here < rank[np.uint64(next_state[i - gap])]:
+            y, kept, more, i = next_state[j], low[j], room[j], j
+            while i >= first + gap and rank[y] < rank[next_state[i - gap]]:
                 next_state[i], low[i], room[i] = next_state[i - gap], low[i - gap], room[i - gap]
                 i -= gap
-            if i < j:
-                next_state[i], low[i], room[i] = y, kept, more
+            next_state[i], low[i], room[i] = y, kept, more
         gap //= 3
+
+
+@njit
+def sort_row(first: int, last: int, rank: Ints, next_state: Ints, low: Floats, room: Floats, scratch: Ints) -> None:
+    """Sort the entries first .. last - 1 of a row by rank: by insertion, since it is nearly sorted already."""
+    if last - first > LONG:
+        presort_row(first, last, rank, next_state, low, room, scratch)
+    for j in range(first + 1, last):
+        y, kept, more = next_state[j], low[j], room[j]
+        i, here = j, rank[np.uint64(y)]
+        while i > first and here < rank[np.uint64(next_state[i - 1])]:
+            next_state[i], low[i], room[i] = next_state[i - 1], low[i - 1], room[i - 1]
+            i -= 1
+        if i < j:
+            next_state[i], low[i], room[i] = y, kept, more
 
 
 @njit
