@@ -129,47 +129,6 @@ def test_strong_components_of_a_path_of_a_hundred_thousand_states_do_not_overflo
     assert _kernels.strong_components(ptr, (np.arange(n) + 1) % n, component) == 1
 
 
-def eliminated(kernel, p, cost):
-    total, visits = np.empty(cost.shape), np.empty(len(p))
-    kernel(p.copy(), cost.copy(), total, visits)
-    return total, visits
-
-
-@both(_kernels.eliminate)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_eliminate_solves_the_linear_system_and_finds_the_eigenvector(kernel, seed):
-    p, _ = random_chain(seed)
-    cost = np.random.default_rng(seed).normal(size=(6, 3))
-    total, visits = eliminated(kernel, p, cost)
-    onward = np.linalg.solve(np.eye(5) - p[1:, 1:], cost[1:])
-    assert total[1:] == pytest.approx(onward, rel=1e-9, abs=1e-11)
-    assert total[0] == pytest.approx(cost[0] + p[0, 1:] @ onward, rel=1e-9, abs=1e-11)
-    values, vectors = np.linalg.eig(p.T)
-    d = np.real(vectors[:, np.argmin(abs(values - 1))])
-    assert visits / visits.sum() == pytest.approx(d / d.sum(), rel=1e-9)
-
-
-@both(_kernels.eliminate)
-@pytest.mark.parametrize("eps", [1e-3, 1e-12, 1e-100])
-@pytest.mark.parametrize("seed", range(3))
-def test_eliminate_is_right_in_every_entry_however_slowly_the_chain_mixes(kernel, eps, seed):
-    p, r = random_chain(seed, eps=eps)
-    cost = np.column_stack([r, np.ones(6)])
-    total, visits = eliminated(kernel, p, cost)
-    q, c = oracles.exact(p), np.array([[Fraction(x) for x in row] for row in cost])
-    onward = oracles.solve(oracles.eye(5, q) - q[1:, 1:], c[1:])
-    assert total[1:] == pytest.approx(onward.astype(float), rel=1e-13, abs=0)
-    assert total[0] == pytest.approx((c[0] + q[0, 1:] @ onward).astype(float), rel=1e-13, abs=0)
-    d = oracles.stationary(q)
-    assert visits == pytest.approx((d / d[0]).astype(float), rel=1e-13, abs=0)
-
-
-def test_eliminate_two_states_by_hand():
-    total, visits = eliminated(_kernels.eliminate, np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([[1.0], [3.0]]))
-    assert total.tolist() == [[7.0], [12.0]]  # 4 steps of 3 from state 1; half of the cycles go there
-    assert visits.tolist() == [1.0, 2.0]
-
-
 @both(_kernels.relative_values)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_relative_values_bound_the_gain_after_any_number_of_sweeps_and_end_in_the_bias(kernel, seed):

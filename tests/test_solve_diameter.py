@@ -48,6 +48,14 @@ def test_diameter_of_the_usual_river_is_the_one_known_from_the_literature():
     assert diameter(riverswim(6).mdp) == pytest.approx(14.72, abs=0.005)
 
 
+def test_a_fair_walk_of_many_states_is_solved_in_line():
+    n = 5_000  # 2.5e7 steps: no iteration would end
+    rows = {(s, 0): {s - 1: 0.5, s + 1: 0.5} for s in range(1, n)} | {(0, 0): {1: 1}, (n, 0): {n - 1: 1}}
+    mdp = without_rewards(rows)
+    times = hitting_times(mdp, Policy.always(mdp.space, 0), n)
+    assert times == pytest.approx(n**2 - np.arange(n + 1.0) ** 2, rel=1e-10)
+
+
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_a_fair_walk_between_a_wall_and_the_target_takes_squared_time(n):
     rows = {(s, 0): {s - 1: 0.5, s + 1: 0.5} for s in range(1, n)} | {(0, 0): {1: 1}, (n, 0): {n - 1: 1}}

@@ -490,7 +490,10 @@ def test_iteration_that_loses_patience_falls_back_to_elimination(seed, iterative
     "rows, message",
     [
         ({(0, 0): (0, {0: 0.9, 1: 0.1}), (1, 0): (1, {0: 0.1, 1: 0.9})}, "recurrent class of 2 states.*too large"),
-        ({(0, 0): (1, {0: 0.9, 1: 0.1}), (1, 0): (0, {1: 1})}, "1 transient states are not solved"),
+        (
+            {(0, 0): (1, {0: 0.8, 1: 0.1, 2: 0.1}), (1, 0): (0, {0: 0.5, 1: 0.5}), (2, 0): (0, {2: 1})},
+            "2 transient states are not solved",
+        ),
     ],
 )
 def test_what_can_neither_be_iterated_nor_eliminated_says_so(rows, message, iterative, monkeypatch):

@@ -84,47 +84,6 @@ def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
     return found
 
 
-@allocating
-def eliminate(p: Floats, cost: Floats, total: Floats, visits: Floats) -> None:
-    """Expected `total` [n, m] cost until node 0 is hit, from each node, by eliminating states (Grassmann et al. 1985).
-
-    `p` [n, n] is overwritten, and so is `cost` [n, m], the cost of a step in each node; node 0 must be reachable from
-    all others. `total[0]` is the cost of a whole cycle from node 0 back to it. `visits` [n] gets the expected visits to
-    each node during that cycle, scaled down if they would overflow. No two numbers of one sign are ever subtracted, so
-    with costs of one sign every entry is correct to a few roundings, however slowly the chain mixes.
-    """
-    n, m = cost.shape
-    leave = np.empty(n)  # the probability of going to a node not yet eliminated
-    for k in range(n - 1, 0, -1):
-        out = 0.0
-        for j in range(k):
-            out += p[k, j]
-        leave[k] = out
-        for i in range(k):
-            if p[i, k] != 0.0:
-                share = p[i, k] / out if out > 0.0 else np.inf  # underflow; the caller sees that nothing is finite
-                for j in range(k):
-                    p[i, j] += share * p[k, j]
-                for c in range(m):
-                    cost[i, c] += share * cost[k, c]
-    visits[0] = 1.0
-    for c in range(m):
-        total[0, c] = cost[0, c]
-    for k in range(1, n):
-        entered = 0.0
-        for i in range(k):
-            entered += visits[i] * p[i, k]
-        visits[k] = entered / leave[k] if leave[k] > 0.0 else np.inf
-        if visits[k] > 1e150:  # as in a chain that hardly ever comes back to node 0
-            for i in range(k + 1):
-                visits[i] *= 1e-150
-        for c in range(m):
-            onward = cost[k, c]
-            for j in range(1, k):
-                onward += p[k, j] * total[j, c]
-            total[k, c] = onward / leave[k] if leave[k] > 0.0 else np.inf
-
-
 @njit
 def move_damped(change: Floats, damping: float, v: Floats) -> None:
     """Move `v` [S] by a share of its change, and so that v[0] = 0: only differences matter."""

@@ -85,10 +85,12 @@ def eliminate_in_line(
 ) -> bool:
     """What is paid until `home` is hit, in place of `cost` [S, m], which is that of a step; False if not all get there.
 
-    As `_kernels.eliminate`, and as exact, but with a matrix of the entries within `reach` of the diagonal only: from
-    place i to j is band[i * (2 * reach + 1) + reach + j - i]. `cost` and `visits` are by place, not by state. Home
-    has the cost of a whole cycle. `visits` [S], unless it is empty, gets the visits to each place during one, scaled
-    down if they would overflow. `band`, `leave` [S] and `entry` [S] are scratch space.
+    States are eliminated one after the other (Grassmann et al. 1985), in a matrix of the entries within `reach` of the
+    diagonal: from place i to j is band[i * (2 * reach + 1) + reach + j - i]. No two numbers of one sign are ever
+    subtracted, so with costs of one sign every entry is correct to a few roundings, however slowly the chain mixes.
+    `cost` and `visits` are by place, not by state. Home has the cost of a whole cycle. `visits` [S], unless it is
+    empty, gets the visits to each place during one, scaled down if they would overflow. `band`, `leave` [S] and
+    `entry` [S] are scratch space.
     """
     n, m, width, at_home = len(order), cost.shape[1], 2 * reach + 1, position[home]
     for i in range(n):

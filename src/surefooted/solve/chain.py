@@ -1,14 +1,14 @@
 """The Markov chain that a policy makes of an MDP: its structure, gain, bias and stationary distribution.
 
-Small blocks are solved by eliminating states, which is exact to rounding whatever the mixing, and so are large classes
+Small blocks are solved by eliminating states, which is exact to rounding whatever the mixing, and so are large ones
 whose states can stand in a line with short steps; other large ones by iteration to a stated accuracy, and by
 elimination after all when they mix too slowly for that.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from surefooted.space import Floats, Ints
 
 DIRECT = 600  # a block of at most so many states is eliminated at once
 IN_LINE = 100  # sweeps over a larger class that eliminating its states in line may cost
-FALLBACK = 6000  # and of at most so many when iteration is too slow (288 MB at 6 000 states)
+FALLBACK = 6000  # and of at most so many when iteration is too slow (up to 576 MB at 6 000 states)
 PATIENCE = 20_000  # sweeps before iteration counts as too slow
 SWEEPS = 2_000_000  # sweeps before a block too large to eliminate is given up
 BEYOND = "some states are left so rarely that the time it takes is beyond the range of doubles"
+WIDE = "these states do not stand in a line with short steps"
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain and bias
 
 
@@ -55,13 +56,6 @@ class Chain:
         entries, row = entries[inside], row[inside]
         ptr = np.searchsorted(row, np.arange(states.size + 1)).astype(np.int64)
         return Chain(ptr, local[self.next_state[entries]], self.p[entries], self.r[states])
-
-    def dense(self) -> Floats:
-        """The transition matrix, [S, S]."""
-        matrix = np.zeros((self.n_states, self.n_states))
-        row = np.repeat(np.arange(self.n_states), np.diff(self.next_ptr))
-        np.add.at(matrix, (row, self.next_state), self.p)
-        return matrix
 
     def times(self, v: Floats) -> Floats:
         """P v, [S]."""
@@ -111,6 +105,44 @@ def structure(chain: Chain) -> Structure:
     return Structure(tuple(parts[c] for c in np.flatnonzero(closed)), np.flatnonzero(~closed[component]))
 
 
+class Line(NamedTuple):
+    """The states of a block in a line: who stands where, where each stands, and the longest step."""
+
+    order: Ints  # [S]
+    position: Ints  # [S]
+    reach: int
+
+
+def _short(block: Chain) -> int:
+    """The longest step at which eliminating states in line is worth it."""
+    return isqrt(IN_LINE * block.p.size // block.n_states)
+
+
+def _line(block: Chain, widest: int | None = None) -> Line:
+    """A line found by breadth-first search; NotConverged if it has steps longer than `widest`."""
+    n = block.n_states
+    widest = n if widest is None else widest
+    each, rows = np.arange(n + 1), (block.next_ptr, block.next_state)
+    order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
+    if _narrow.line_up(each, *rows, 0, 2 * widest, order, position, distance) > 2 * widest:
+        raise NotConverged(WIDE)
+    reach = _narrow.line_up(each, *rows, order[-1], widest, order, position, distance)
+    if reach > widest:
+        raise NotConverged(WIDE)
+    return Line(order, position, reach)
+
+
+def _hit(chain: Chain, line: Line, home: int, cost: Floats) -> tuple[Floats, Floats]:
+    """What is paid until `home` is hit [n, m], for `cost` [n, m] a step, and how often each state is seen [n]."""
+    n = chain.n_states
+    total, visits = cost[line.order], np.empty(n)
+    scratch = (np.empty(n * (2 * line.reach + 1)), np.empty(n), np.empty(n))
+    rows = (chain.next_ptr, chain.next_state, chain.p)
+    if not _narrow.eliminate_in_line(*rows, home, *line, *scratch, total, visits):
+        raise NotConverged(BEYOND)  # a probability that is 0 to a double
+    return _finite(total[line.position]), _finite(visits[line.position])
+
+
 @dataclass(frozen=True)
 class Class:
     """A recurrent class solved: its gain, bias (stationary mean 0) and stationary distribution, over its states."""
@@ -124,71 +156,31 @@ class Class:
 def solve_class(block: Chain, accuracy: float) -> Class:
     """The gain and bias of an irreducible chain, periodic or not."""
     n = block.n_states
-    if is_small(n):
-        return _eliminate(block, *_dense(block))
-    if (in_line := _in_line(block)) is not None:
-        with suppress(NotConverged):
-            return _eliminate(block, *in_line)
-    found = _iterate(block, accuracy, PATIENCE if n <= FALLBACK else SWEEPS)
-    if found is not None:
-        return found
-    if n > FALLBACK:
-        raise NotConverged(
-            f"the gain of a recurrent class of {n} states is not within {accuracy:g} after {SWEEPS} sweeps, and "
-            f"the class is too large to eliminate (more than {FALLBACK} states); ask for a larger accuracy"
-        )
-    return _eliminate(block, *_dense(block))
+    if not is_small(n):
+        with suppress(NotConverged):  # wide, or beyond doubles
+            return _eliminate(block, _line(block, _short(block)))
+        found = _iterate(block, accuracy, PATIENCE if n <= FALLBACK else SWEEPS)
+        if found is not None:
+            return found
+        if n > FALLBACK:
+            raise NotConverged(
+                f"the gain of a recurrent class of {n} states is not within {accuracy:g} after {SWEEPS} sweeps, and "
+                f"the class is too large to eliminate (more than {FALLBACK} states); ask for a larger accuracy"
+            )
+    return _eliminate(block, _line(block))
 
 
-Cycles = Callable[[int, Floats], tuple[Floats, Floats]]  # home, cost [S] -> cost until home is hit [S], visits [S]
-
-
-def _eliminate(block: Chain, cycles: Cycles, first: int) -> Class:
-    """The same by eliminating states: all but `first` for the stationary distribution, then once more for the bias."""
-    visits = _finite(cycles(first, np.zeros(block.n_states))[1])
+def _eliminate(block: Chain, line: Line) -> Class:
+    """The same by eliminating states: once for the stationary distribution, once for the bias."""
+    nothing = np.zeros((block.n_states, 1))
+    visits = _hit(block, line, int(line.order[0]), nothing)[1]
     d = visits / visits.sum()
     home = int(np.argmax(d))  # the state seen most often: no other is far from it for long
     above = block.r - block.r[home]  # relative to it, equal rewards cost exactly nothing
     excess = float(d @ above)
-    bias = _finite(cycles(home, above - excess)[0])
+    bias = _hit(block, line, home, (above - excess)[:, None])[0][:, 0]
     bias[home] = 0.0
     return Class(float(block.r[home]) + excess, bias - d @ bias, d, 0.0)
-
-
-def _dense(block: Chain) -> tuple[Cycles, int]:
-    """Elimination in a matrix of all states, and the one to begin with."""
-
-    def cycles(home: int, cost: Floats) -> tuple[Floats, Floats]:
-        n = block.n_states
-        order = np.r_[home, np.delete(np.arange(n), home)]
-        total, visits = np.empty((n, 1)), np.empty(n)
-        _kernels.eliminate(block.block(order).dense(), cost[order][:, None], total, visits)
-        place = np.argsort(order)
-        return total[place, 0], visits[place]
-
-    return cycles, 0
-
-
-def _in_line(block: Chain) -> tuple[Cycles, int] | None:
-    """Elimination in a band, and the end of the line to begin with, if states can stand in one with short steps."""
-    n, rows = block.n_states, (block.next_ptr, block.next_state, block.p)
-    order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
-    line, widest = (order, position, distance), isqrt(IN_LINE * block.p.size // n)
-    if _narrow.line_up(np.arange(n + 1), *rows[:2], 0, 2 * widest, *line) > 2 * widest:
-        return None
-    reach = _narrow.line_up(np.arange(n + 1), *rows[:2], order[-1], widest, *line)
-    if reach > widest:
-        return None
-    band, leave, entry = np.empty(n * (2 * reach + 1)), np.empty(n), np.empty(n)
-
-    def cycles(home: int, cost: Floats) -> tuple[Floats, Floats]:
-        total, visits = cost[order][:, None], np.empty(n)
-        scratch = (band, leave, entry)
-        if not _narrow.eliminate_in_line(*rows, home, order, position, reach, *scratch, total, visits):
-            raise NotConverged(BEYOND)  # a probability that is 0 to a double
-        return total[position, 0], visits[position]
-
-    return cycles, int(order[0])
 
 
 def _iterate(block: Chain, accuracy: float, most: int) -> Class | None:
@@ -209,6 +201,8 @@ def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float
     n, m = cost.shape
     block = chain.block(transient)
     if not is_small(n):
+        with suppress(NotConverged):  # wide, or beyond doubles
+            return _leave(chain, transient, _line(block, _short(block)), cost)
         total = np.zeros((n, m))
         rows = (block.next_ptr, block.next_state, block.p)
         most = PATIENCE if n <= FALLBACK else SWEEPS
@@ -216,15 +210,23 @@ def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float
             return total
         if n > FALLBACK:
             raise NotConverged(f"{n} transient states are not solved to {accuracy:g} after {SWEEPS} sweeps")
+    return _leave(chain, transient, _line(block), cost)
+
+
+def _leave(chain: Chain, transient: Ints, line: Line, cost: Floats) -> Floats:
+    """The same by eliminating states, until all that is outside is hit, as one more state at the end of the line."""
+    n, m = cost.shape
+    local = np.full(chain.n_states, n)
+    local[transient] = np.arange(n)
     entries, row = _gather(chain.next_ptr, transient)
-    outside = ~np.isin(chain.next_state[entries], transient)
-    p = np.zeros((n + 1, n + 1))  # node 0 is everything outside
-    p[0, 0] = 1.0
-    p[1:, 0] = np.bincount(row[outside], weights=chain.p[entries[outside]], minlength=n)
-    p[1:, 1:] = block.dense()
-    total, visits = np.empty((n + 1, m)), np.empty(n + 1)
-    _kernels.eliminate(p, np.vstack([np.zeros(m), cost]), total, visits)
-    return _finite(total[1:])
+    ptr = np.searchsorted(row, np.arange(n + 1)).astype(np.int64)
+    rows = (
+        np.append(ptr, ptr[-1] + 1),
+        np.append(local[chain.next_state[entries]], n),
+        np.append(chain.p[entries], 1.0),
+    )
+    ends = Line(np.append(line.order, n), np.append(line.position, n), line.reach)
+    return _hit(Chain(*rows, np.zeros(n + 1)), ends, n, np.vstack([cost, np.zeros((1, m))]))[0][:-1]
 
 
 def _finite(total: Floats) -> Floats:

@@ -13,7 +13,7 @@ from surefooted import _kernels
 from surefooted.errors import NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
-from surefooted.solve.chain import induced_chain, is_small, solve_transient
+from surefooted.solve.chain import induced_chain, solve_transient
 from surefooted.space import Bools, Floats, Ints
 
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
@@ -94,7 +94,7 @@ def _refine(mdp: TabularMDP, pair: Ints, target: int, advantage: Floats) -> None
     table = (mdp.space.pair_state, mdp.next_ptr, mdp.next_state, mdp.p, nothing, nowhere)
     for _ in range(2):
         residual = advantage[pair][others]
-        if not is_small(others.size) or others.size == 0 or np.abs(residual).max() <= 1e-15:
+        if others.size == 0 or np.abs(residual).max() <= 1e-15:
             return
         rest = np.zeros(mdp.n_states)
         rest[others] = solve_transient(chain, others, residual[:, None].copy(), 1e-9)[:, 0]
