@@ -119,8 +119,9 @@ def eliminate_in_line(
             row_i = i * width + reach - i
             if band[row_i + k] > 0.0:
                 share = band[row_i + k] / out
-                for j in range(begin, k):
-                    band[row_i + j] += share * band[row_k + j]
+                from_i, from_k = np.uint64(row_i + begin), np.uint64(row_k + begin)
+                for j in range(np.uint64(k - begin)):
+                    band[from_i + j] += share * band[from_k + j]
                 leave[i] += share * into
                 for c in range(m):
                     cost[i, c] += share * cost[k, c]
