@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# Each file of tests stays on one core, which compiles its kernels. The longest begins first: no core waits for it.
+LONGEST := tests/test_studies.py
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes certificates
 
 .DEFAULT_GOAL := help
@@ -19,7 +21,7 @@ demo: $(VENV)/.installed ## The paper's inventory experiment, whole: 100 realisa
 
 test: $(VENV)/.developing ## Run the tests
 	@echo "Running the tests"
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(LONGEST) tests
 
 lint: $(VENV)/.developing ## Check style and types
 	@echo "Checking style (ruff) and types (mypy)"
@@ -33,7 +35,7 @@ format: $(VENV)/.developing ## Reformat the code
 
 coverage: $(VENV)/.developing ## Run the tests and report which lines they reach, compiled kernels included
 	@rm -rf .numba-coverage
-	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/python -m pytest -n 2 -q --cov=surefooted --cov-report=term-missing:skip-covered
+	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/python -m pytest -n 2 --dist loadfile -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
 
 campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 5 000 adversarial problems (25 minutes)
