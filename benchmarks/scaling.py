@@ -25,6 +25,7 @@ FIGURE = Path(__file__).parent.parent / "docs" / "scaling.png"
 
 def solve_seconds(plausible: Any) -> float:
     """Of one solve of extended value iteration to 1e-3 from zeros."""
+    planning.optimistic_gain(fresh(plausible), 1e-3)  # compile
 
     def get_ready() -> Any:
         copy = fresh(plausible)
@@ -65,6 +66,8 @@ def by_steps() -> Lines:
         "CUCRL2": lambda: sf.CUCRL2(problem.space, baseline=known, alpha=0.05, **SIMPLIFIED),
     }
     lines: Lines = {name: ([], []) for name in makers}
+    for make in makers.values():
+        sf.simulate(problem, make(), 2_000)  # compile
     for steps in (16_000, 64_000, 256_000, 1_024_000, 4_096_000):
         for name, make in makers.items():
             lines[name][0].append(steps)
@@ -89,6 +92,7 @@ def by_policies() -> Lines:
         past = Past(problem.start, [(i, 50) for i in range(1, many + 1)], policies)
         for name in lines:
             lines[name][0].append(many)
+            prover(known, name, plausible, past)()  # compile
             reviews = {name: lambda name=name, past=past: prover(known, name, plausible, past)}
             lines[name][1].append(race(reviews, rounds=15, budget=0.5)[name])
     return lines
