@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adversarial
-from surefooted import _robust, planning, solve
+from surefooted import _robust, _rows, planning, solve
 from surefooted import certificate as certificates
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.ucrl2 import UCRL2
@@ -429,7 +429,7 @@ def two_states(stay):
 def test_what_cannot_earn_is_extrapolated_from_below_and_not_below_its_least(steps, sweeps):
     p, truth, played = two_states(0.999)
     v = np.array([0.0, 1.0])
-    _robust.play_backwards(*played, truth.rows, np.zeros(0), steps, 0.0, sweeps, _robust.workspace(2), v)
+    _robust.play_backwards(*played, truth.rows, np.zeros(0), steps, 0.0, sweeps, _rows.workspace(2), v)
     exact = np.linalg.matrix_power(p, steps) @ [0.0, 1.0]
     assert np.all(v <= exact + 1e-12)
     assert np.all(v >= 0.0)

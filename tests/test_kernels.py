@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 import oracles
 import surefooted as sf
-from surefooted import _bonus, _compile, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust
+from surefooted import _bonus, _compile, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust, _rows
 
 SEEDS = range(12)
 
@@ -48,7 +48,7 @@ def random_chain(seed, n=6, eps=None):
 
 def kernels():
     """Every compiled kernel of the package, by name."""
-    files = (_bonus, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust)
+    files = (_bonus, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust, _rows)
     return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
 
 

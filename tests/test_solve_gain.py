@@ -24,7 +24,7 @@ tables = given(kind=st.sampled_from(oracles.KINDS), seed=st.integers(0, 10_000))
 def iterative(monkeypatch):
     """Send every block, however small, through the iterations meant for large ones."""
     monkeypatch.setattr(chain, "DIRECT", 0)
-    monkeypatch.setattr(chain, "IN_LINE", 0)
+    monkeypatch.setattr(chain, "NARROW", 0)
 
 
 def some_actions(available, seed):
@@ -439,7 +439,7 @@ def test_iteration_agrees_with_elimination(kind, seed, iterative):
 @pytest.mark.parametrize("seed", range(6))
 def test_elimination_in_line_agrees_with_elimination(kind, seed, monkeypatch):
     monkeypatch.setattr(chain, "DIRECT", 0)
-    monkeypatch.setattr(chain, "IN_LINE", 1_000)
+    monkeypatch.setattr(chain, "NARROW", 1_000)
     p, r, available = oracles.random_mdp(kind, seed)
     mdp, actions = TabularMDP.from_arrays(p, r, available), some_actions(available, seed)
     policy = Policy.deterministic(mdp.space, actions)

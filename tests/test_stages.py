@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oracles
-from surefooted import _intervals, _kernels, _robust, confidence, planning, solve
+from surefooted import _intervals, _kernels, _robust, _rows, confidence, planning, solve
 from surefooted.counts import Counts
 from surefooted.errors import InvalidTable
 from surefooted.live import LiveSet
@@ -179,7 +179,7 @@ def extreme_values(plausible, corners, weights, sign):
 def run_policy(kernel, plausible, policy, horizon, sign):
     values = np.zeros((horizon + 1, plausible.space.n_states))
     r = plausible.r_upper if sign > 0 else plausible.r_lower
-    work = _robust.workspace(plausible.space.n_states)
+    work = _rows.workspace(plausible.space.n_states)
     kernel(
         plausible.space.pair_ptr,
         plausible.rows,
@@ -195,7 +195,7 @@ def run_policy(kernel, plausible, policy, horizon, sign):
 
 def run_optimistic(kernel, plausible, horizon, pair):
     values = np.zeros((horizon + 1, plausible.space.n_states))
-    work = _robust.workspace(plausible.space.n_states)
+    work = _rows.workspace(plausible.space.n_states)
     changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, stride(plausible), work, values, pair)
     return values, changed
 
@@ -282,7 +282,7 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
         pairs = mdp.space.pair_ptr[:-1] + rng.integers(np.diff(mdp.space.pair_ptr), size=(5, horizon, n_states))
         for _, sign in SIDES:
             r = known.r_upper if sign > 0 else known.r_lower
-            first, work = np.full((5, n_states), np.nan), _robust.workspace(n_states)
+            first, work = np.full((5, n_states), np.nan), _rows.workspace(n_states)
             values = np.zeros((horizon + 1, mdp.n_states))
             kernel(mdp.space.pair_ptr, known.rows, r, stride(known), sign, pairs, NO_WEIGHTS, work, values, first)
             for i, pair in enumerate(pairs):
@@ -748,7 +748,7 @@ def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     intervals = (np.full(size, -1), np.full(size, np.nan), np.full(size, np.nan))
     places = (np.full(K, -1), np.full(K, -1), np.full(size, -1))
     per_row = (np.full(K, np.nan), np.full(K, np.nan), np.full(K, -1.0))
-    rows = _robust.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
+    rows = _rows.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
     seen, arrays = np.full(K, -1), (rewards, intervals, rows)
     assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == K and np.array_equal(seen, counts.visits)
     assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefooted._compile import njit
-from surefooted._robust import Rows
+from surefooted._rows import Rows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from surefooted import _robust, planning
+from surefooted import _robust, _rows, planning
 from surefooted.baseline import Baseline
 from surefooted.plausible import Plausible
 from surefooted.policy import Policy
@@ -179,7 +179,7 @@ class Ledger:
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None
-        self._work: _robust.Work | None = None
+        self._work: _rows.Work | None = None
 
     def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """How long a policy may be played, by the proof there is."""
@@ -238,11 +238,11 @@ class Ledger:
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
 
-    def _limits(self, plausible: Plausible) -> tuple[float, int, _robust.Work]:
+    def _limits(self, plausible: Plausible) -> tuple[float, int, _rows.Work]:
         """When a segment is done, and room to work in, which remembers nothing."""
         if self._work is None:
-            self._work = _robust.workspace(plausible.space.n_states)
-        _robust.forget_order(self._work)
+            self._work = _rows.workspace(plausible.space.n_states)
+        _rows.forget_order(self._work)
         return TOLERANCE * plausible.space.r_max, SWEEPS, self._work
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> _robust.Book:

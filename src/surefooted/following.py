@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surefooted import _intervals
-from surefooted._robust import Rows
+from surefooted._rows import Rows
 from surefooted.counts import Counts
 from surefooted.plausible import Plausible
 from surefooted.space import Floats, Ints, Space

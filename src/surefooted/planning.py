@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from surefooted import _robust
+from surefooted import _robust, _rows
 from surefooted._arrays import is_whole
 from surefooted.errors import InvalidTable
 from surefooted.plausible import Plausible
@@ -122,7 +122,7 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
-    work, stride = _robust.workspace(space.n_states), _stride(plausible)
+    work, stride = _rows.workspace(space.n_states), _stride(plausible)
     _robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)
 
@@ -135,7 +135,7 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     """
     sign, r = _side(plausible, [policy], side)
     values = np.zeros((_horizon(plausible, horizon) + 1, plausible.space.n_states))
-    work, stride = _robust.workspace(plausible.space.n_states), _stride(plausible)
+    work, stride = _rows.workspace(plausible.space.n_states), _stride(plausible)
     stages = policy.stages(len(values) - 1)
     _robust.policy_stages(plausible.space.pair_ptr, plausible.rows, r, stride, sign, *stages, work, values)
     return values

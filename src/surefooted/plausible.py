@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from surefooted._robust import Rows
+from surefooted._rows import Rows
 from surefooted.errors import InvalidTable
 from surefooted.space import Floats, Ints, Space
 from surefooted.staged import Dynamics

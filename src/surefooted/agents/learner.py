@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from surefooted import _robust
+from surefooted import _robust, _rows
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.confidence import Confidence, likelihood
@@ -74,7 +74,7 @@ class EpisodicLearner(EpisodicPlayer):
         self.delta, self.confidence = delta, confidence
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
         self.live = LiveSet(confidence, self.counts, delta, knowledge)
-        self._work = _robust.workspace(space.n_states)
+        self._work = _rows.workspace(space.n_states)
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
         self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are

@@ -19,7 +19,7 @@ from surefooted.policy import Policy
 from surefooted.space import Floats, Ints
 
 DIRECT = 600  # a block of at most so many states is eliminated at once
-IN_LINE = 100  # sweeps over a larger class that eliminating its states in line may cost
+NARROW = 100  # sweeps over a larger block that eliminating its states in line may cost
 FALLBACK = 6000  # and of at most so many when iteration is too slow (up to 576 MB at 6 000 states)
 PATIENCE = 20_000  # sweeps before iteration counts as too slow
 SWEEPS = 2_000_000  # sweeps before a block too large to eliminate is given up
@@ -115,7 +115,7 @@ class Line(NamedTuple):
 
 def _short(block: Chain) -> int:
     """The longest step at which eliminating states in line is worth it."""
-    return isqrt(IN_LINE * block.p.size // block.n_states)
+    return isqrt(NARROW * block.p.size // block.n_states)
 
 
 def _line(block: Chain, widest: int | None = None) -> Line:
