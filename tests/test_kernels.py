@@ -86,23 +86,6 @@ def test_add_mean_adds_what_a_row_earns_to_what_there_is(kernel, seed):
     assert kernel(-3.0, ptr[2], ptr[2], state, mass, v) == -3.0  # a row without successors
 
 
-@both(_kernels.chain_of)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_chain_of_a_policy_has_the_rows_of_its_pairs(kernel, seed):
-    rng = np.random.default_rng(seed)
-    table, r = np.vstack([random_chain(seed + i, 4)[0] for i in range(3)]), rng.random(12)  # pair 3 s + a: row
-    pair = 3 * np.arange(4) + rng.integers(3, size=4)
-    ptr, state, mass = csr(table)
-    chain_ptr, chain_state, chain_p = np.zeros(5, dtype=np.int64), np.full(state.size, -1), np.full(state.size, np.nan)
-    earned = np.empty(4)
-    kernel(pair, ptr, state, mass, r, chain_ptr, chain_state, chain_p, earned)
-    chain = np.zeros((4, 4))
-    for s in range(4):
-        part = slice(chain_ptr[s], chain_ptr[s + 1])
-        np.add.at(chain[s], chain_state[part], chain_p[part])
-    assert chain == pytest.approx(table[pair], abs=1e-15) and earned.tolist() == r[pair].tolist()
-
-
 @both(_kernels.strong_components)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_strong_components_are_those_of_scipy_in_reverse_topological_order(kernel, seed):
@@ -250,23 +233,71 @@ def test_best_pairs_is_argmax(kernel, seed):
     assert v.tolist() == q[pair].tolist()
 
 
-@both(_kernels.best_due_pairs)
+@both(_kernels.first_sweep)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_pair_left_out_until_it_is_due_would_not_have_been_the_best(kernel, seed):
+def test_the_first_sweep_takes_the_first_pair_of_the_largest_reward(kernel, seed):
     rng = np.random.default_rng(seed)
-    ptr, n_pairs = np.array([0, 5, 9, 12, 20, 24, 30]), 30
-    table, r = rng.dirichlet(np.full(6, 0.5), size=n_pairs), rng.random(n_pairs)
-    rows, v, moved, left_out = csr(table), rng.random(6), 0.0, 0
-    backup, due, best, pair = np.empty(n_pairs), np.zeros(n_pairs), np.empty(6), np.empty(6, dtype=np.int64)
-    for _ in range(60):
-        left_out += int((due > moved).sum())
-        kernel(ptr, *rows, r, v, moved, backup, due, best, pair)
+    sizes = rng.integers(1, 5, size=7)
+    ptr, r = np.concatenate([[0], np.cumsum(sizes)]), rng.integers(-2, 2, size=sizes.sum()).astype(float)
+    pair = np.full(7, -1)
+    lower, upper, sweeps = kernel(ptr, r, pair)
+    assert pair.tolist() == [ptr[s] + np.argmax(r[ptr[s] : ptr[s + 1]]) for s in range(7)]
+    assert (lower, upper, sweeps) == (r[pair].min(), r[pair].max(), 1)
+
+
+class Improved:
+    """What `improve` writes, for states whose pairs begin at `ptr`."""
+
+    def __init__(self, ptr, size):
+        n = len(ptr) - 1
+        self.change, self.pair, self.earned = np.full(n, np.nan), np.full(n, -1), np.full(n, np.nan)
+        self.ptr, self.state, self.p = np.zeros(n + 1, dtype=np.int64), np.full(size, -1), np.full(size, np.nan)
+
+    @property
+    def out(self):
+        return self.change, self.pair, self.ptr, self.state, self.p, self.earned
+
+    def check(self, bounds, ptr, table, r, v):
+        """Against r + p v in NumPy."""
         q = r + table @ v
-        assert best == pytest.approx(np.maximum.reduceat(q, ptr[:-1]), abs=1e-14)
-        assert q[pair] == pytest.approx(best, abs=1e-14)
-        change = rng.uniform(0.2) * rng.choice([-1.0, 1.0], size=6)
-        v, moved = v + change, moved + np.ptp(change) * (1 + 1e-12)
-    assert 100 < left_out < 59 * n_pairs
+        best = np.maximum.reduceat(q, ptr[:-1])
+        assert self.change == pytest.approx(best - v, abs=1e-14)
+        assert bounds == (self.change.min(), self.change.max())
+        assert q[self.pair] == pytest.approx(best, abs=1e-14)
+        assert np.all(ptr[:-1] <= self.pair) and np.all(self.pair < ptr[1:])
+        chain = np.zeros((len(v), len(v)))
+        for s in range(len(v)):
+            part = slice(self.ptr[s], self.ptr[s + 1])
+            np.add.at(chain[s], self.state[part], self.p[part])
+        assert np.array_equal(chain, table[self.pair]) and np.array_equal(self.earned, r[self.pair])
+
+
+STATES = np.array([0, 5, 9, 12, 20, 24, 30])  # where the pairs of each begin
+
+
+@both(_kernels.improve)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_improve_finds_the_change_of_each_state_and_the_chain_of_the_greedy_pairs(kernel, seed):
+    rng = np.random.default_rng(seed)
+    table, r, v = rng.dirichlet(np.full(6, 0.1), size=30), rng.random(30), rng.normal(size=6)
+    table[table < 0.1] = 0.0
+    rows, found = csr(table), Improved(STATES, 2 * 36)
+    assert set(np.diff(rows[0])) > {1, 2}  # rows of different lengths
+    found.check(kernel(STATES, *rows, r, v, *found.out), STATES, table, r, v)
+
+
+@both(_kernels.improve)
+def test_improve_takes_the_first_of_equals_and_a_state_that_nothing_follows_keeps_its_reward(kernel):
+    ptr, r, v = np.array([0, 3, 4, 6]), np.array([1.0, 2.0, 2.0, -np.inf, 0.0, 0.0]), np.array([0.0, 0.0, 7.0])
+    rows, found = (np.zeros(7, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)), Improved(ptr, 0)
+    assert kernel(ptr, *rows, r, v, *found.out) == (-np.inf, 2.0)
+    assert found.pair.tolist() == [1, 3, 4] and found.change.tolist() == [2.0, -np.inf, -7.0]
+
+
+@both(_kernels.longest_rows)
+def test_longest_rows_add_up_to_the_longest_chain_of_a_policy(kernel):
+    lengths = np.array([2, 0, 3, 1, 5, 5])
+    assert kernel(np.array([0, 3, 4, 6]), np.concatenate([[0], np.cumsum(lengths)])) == 3 + 1 + 5
 
 
 @both(_kernels.value_iteration)

@@ -12,6 +12,7 @@ import oracles
 import surefooted as sf
 from surefooted import _kernels, _narrow
 from surefooted.solve import gain, optimal_gain
+from surefooted.solve.chain import induced_chain
 from test_kernels import both, csr
 
 SEEDS = range(12)
@@ -250,14 +251,8 @@ def test_a_ring_of_twenty_thousand_states_needs_few_improvements():
     rows = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r)
     lower, upper, improvements = _narrow.policy_iteration(*rows, 1e-9, 8, 40, v, pair)
     assert upper - lower <= 1e-9 and improvements < 30
+    taken = induced_chain(mdp, sf.Policy(mdp.space, pair=pair))
     chain_lower, chain_upper, _ = _kernels.relative_values(
-        *chain(mdp, pair), 0.9, 1e-9, 1, v
+        taken.next_ptr, taken.next_state, taken.p, taken.r, 0.9, 1e-9, 1, v
     )  # one sweep of the policy alone, from its values, proves its gain
     assert lower - 1e-9 <= chain_lower and chain_upper <= upper + 1e-9
-
-
-def chain(mdp, pair):
-    n, size = mdp.n_states, 5 * mdp.n_states
-    out = (np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size), np.empty(n))
-    _kernels.chain_of(pair, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *out)
-    return out

@@ -15,7 +15,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 ALONE = 2  # sweeps of value iteration before the greedy policy goes on alone after each
-PLAIN = 10  # sweeps of value iteration before pairs are left out, which must pay for its bookkeeping
 ENOUGH = 0.5  # of the accuracy that is asked for, to which the greedy policy's values are worth bringing
 TOGETHER = 3  # sweeps of the greedy policy alone, the first time; each time as many more
 
@@ -228,53 +227,77 @@ def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
 
 
 @njit
-def chain_of(
-    pair: Ints,
-    next_ptr: Ints,
-    next_state: Ints,
-    p: Floats,
-    r: Floats,
-    chain_ptr: Ints,
-    chain_state: Ints,
-    chain_p: Floats,
-    earned: Floats,
-) -> None:
-    """The chain of the policy that plays pair[s] in state s, one row after the other."""
-    end = 0
+def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, int]:
+    """The sweep of value iteration that begins at v = 0: smallest and largest change, 1; `pair` [S] the greedy ones.
+
+    Without a branch that depends on a reward: on large problems with little data it is all that a plan does.
+    """
+    lower, upper = np.inf, -np.inf
     for s in range(len(pair)):
-        k = pair[s]
-        earned[s] = r[k]
-        for j in range(next_ptr[k], next_ptr[k + 1]):
-            chain_state[end], chain_p[end] = next_state[j], p[j]
-            end += 1
-        chain_ptr[s + 1] = end
+        best = -np.inf
+        found: int | np.uint64 = np.uint64(pair_ptr[s])
+        for k in range(np.uint64(pair_ptr[s]), np.uint64(pair_ptr[s + 1])):
+            is_better = r[k] > best
+            best = r[k] if is_better else best
+            found = k if is_better else found
+        pair[s] = found
+        lower = best if best < lower else lower
+        upper = best if best > upper else upper
+    return lower, upper, 1
 
 
 @njit
-def best_due_pairs(
+def improve(
     pair_ptr: Ints,
     next_ptr: Ints,
     next_state: Ints,
     p: Floats,
     r: Floats,
     v: Floats,
-    moved: float,
-    backup: Floats,
-    due: Floats,
-    best: Floats,
+    change: Floats,
     pair: Ints,
-) -> None:
-    """As `best_pairs` of r + p v, but pair k is left out until `moved` is due[k]: `due` [K] grows by what it lacks."""
+    chain_ptr: Ints,
+    chain_state: Ints,
+    chain_p: Floats,
+    earned: Floats,
+) -> tuple[float, float]:
+    """The smallest and largest `change` [S] = L v - v; `pair` [S] gets the first greedy pairs, the rest their chain.
+
+    A state is done with before the next one is begun, while the rows of its pairs are at hand. Which of them is best
+    cannot be foreseen, so that no branch depends on it.
+    """
+    lower, upper, end = np.inf, -np.inf, np.uint64(0)
     for s in range(len(v)):
-        best[s] = -np.inf
+        best, j = -np.inf, np.uint64(next_ptr[pair_ptr[s]])
+        found: int | np.uint64 = np.uint64(pair_ptr[s])
+        for k in range(np.uint64(pair_ptr[s]), np.uint64(pair_ptr[s + 1])):
+            value, last = r[k], np.uint64(next_ptr[k + np.uint64(1)])
+            while j < last:
+                value += p[j] * v[np.uint64(next_state[j])]
+                j += np.uint64(1)
+            is_better = value > best
+            best = value if is_better else best
+            found = k if is_better else found
+        change[s], pair[s], earned[s] = best - v[s], found, r[found]
+        lower = change[s] if change[s] < lower else lower
+        upper = change[s] if change[s] > upper else upper
+        for i in range(np.uint64(next_ptr[found]), np.uint64(next_ptr[found + np.uint64(1)])):
+            chain_state[end], chain_p[end] = next_state[i], p[i]
+            end += np.uint64(1)
+        chain_ptr[s + 1] = end
+    return lower, upper
+
+
+@njit
+def longest_rows(pair_ptr: Ints, next_ptr: Ints) -> int:
+    """How many transitions the chain of a policy has at most."""
+    total = 0
+    for s in range(len(pair_ptr) - 1):
+        longest = 0
         for k in range(pair_ptr[s], pair_ptr[s + 1]):
-            if due[k] <= moved:
-                backup[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
-                if backup[k] > best[s]:
-                    best[s], pair[s] = backup[k], k
-        for k in range(pair_ptr[s], pair_ptr[s + 1]):
-            if due[k] <= moved:
-                due[k] = moved + best[s] - backup[k] - 1e-12 * (abs(best[s]) + abs(backup[k]) + moved)
+            longest = max(longest, next_ptr[k + 1] - next_ptr[k])
+        total += longest
+    return total
 
 
 @allocating
@@ -294,43 +317,27 @@ def value_iteration(
 
     As `relative_values`, with the best pair of each state: Puterman (1994), Sec. 8.5 and Theorem 8.5.5 for the bounds.
     After each sweep but the first few the greedy policy goes on alone for a while, which costs a fraction and is not
-    counted: modified policy iteration (Sec. 8.7). Where that is not the end of it, a pair that was so much below the
-    best is not looked at until v has moved by that much (Sec. 6.7).
+    counted: modified policy iteration (Sec. 8.7).
     """
-    n = len(v)
-    change, backup, due = np.empty(n), np.empty(len(r)), np.zeros(len(r))
-    best, before = np.empty(n), np.empty(n)
-    lower, upper, sweep, moved, together, size, zero = -np.inf, np.inf, 0, 0.0, 0, 0, True
+    n, size = len(v), longest_rows(pair_ptr, next_ptr)
+    chain_ptr, chain_state = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
+    chain_p, earned, change = np.empty(size), np.empty(n), np.empty(n)
+    lower, upper, sweep, together, zero = -np.inf, np.inf, 0, 0, True
     for s in range(n):
         zero &= v[s] == 0.0
-        longest = 0
-        for k in range(pair_ptr[s], pair_ptr[s + 1]):
-            longest = max(longest, next_ptr[k + 1] - next_ptr[k])
-        size += longest
-    chain_ptr, chain_state = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
-    chain_p, earned = np.empty(size), np.empty(n)
     while sweep < most and not upper - lower <= accuracy:
-        if sweep == 0 and zero:
-            best_pairs(pair_ptr, r, best, pair)  # nothing follows
-        elif sweep < PLAIN:
-            backup_pairs(next_ptr, next_state, p, r, v, backup)
-            best_pairs(pair_ptr, backup, best, pair)
+        if sweep == 0 and zero:  # nothing follows
+            lower, upper, _ = first_sweep(pair_ptr, r, pair)
+            for s in range(n):
+                change[s] = r[pair[s]]
         else:
-            best_due_pairs(pair_ptr, next_ptr, next_state, p, r, v, moved, backup, due, best, pair)
-        lower, upper = np.inf, -np.inf
-        for s in range(n):
-            before[s], change[s] = v[s], best[s] - v[s]
-            lower, upper = min(lower, change[s]), max(upper, change[s])
+            table, chain = (pair_ptr, next_ptr, next_state, p, r), (chain_ptr, chain_state, chain_p, earned)
+            lower, upper = improve(*table, v, change, pair, *chain)
         move_damped(change, damping, v)
         sweep += 1
         if sweep > ALONE and sweep < most and not upper - lower <= accuracy:
             together = min(together + TOGETHER, 16 * len(r) // n)  # at the price of a few sweeps over all pairs
-            chain_of(pair, next_ptr, next_state, p, r, chain_ptr, chain_state, chain_p, earned)
             relative_values(chain_ptr, chain_state, chain_p, earned, damping, ENOUGH * accuracy, together, v)
-        least, largest = np.inf, -np.inf
-        for s in range(n):
-            least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])
-        moved += (largest - least) * (1.0 + 1e-12)
     return lower, upper, sweep
 
 

@@ -8,7 +8,7 @@ S reach² once and for all. Where steps are long it is elimination in a matrix, 
 import numpy as np
 
 from surefooted._compile import allocating, njit
-from surefooted._kernels import Floats, Ints, backup_pairs, best_pairs, chain_of
+from surefooted._kernels import Floats, Ints, improve, longest_rows
 
 ROUNDING = 1e-14  # of a sum of a few terms, relatively
 
@@ -193,27 +193,17 @@ def policy_iteration(
     reach = line_up(pair_ptr, next_ptr, next_state, order[n - 1], widest, order, position, distance)
     if reach > widest:
         return -np.inf, np.inf, 0
-    size = 0
-    for s in range(n):
-        longest = 0
-        for k in range(pair_ptr[s], pair_ptr[s + 1]):
-            longest = max(longest, next_ptr[k + 1] - next_ptr[k])
-        size += longest
+    size = longest_rows(pair_ptr, next_ptr)
     chain_ptr, chain_state = np.zeros(n + 1, np.int64), np.empty(size, np.int64)
-    chain_p, earned = np.empty(size), np.empty(n)
+    chain_p, earned, change = np.empty(size), np.empty(n), np.empty(n)
     band, leave, entry, cost = np.empty(n * (2 * reach + 1)), np.empty(n), np.empty(n), np.empty((n, 2))
-    backup, best = np.empty(len(r)), np.empty(n)
     gain, improvement, nothing = 0.0, 0, np.empty(0)
     while True:
-        backup_pairs(next_ptr, next_state, p, r, v, backup)
-        best_pairs(pair_ptr, backup, best, pair)
-        lower, upper = np.inf, -np.inf
-        for s in range(n):
-            lower, upper = min(lower, best[s] - v[s]), max(upper, best[s] - v[s])
+        table, found = (pair_ptr, next_ptr, next_state, p, r), (chain_ptr, chain_state, chain_p, earned)
+        lower, upper = improve(*table, v, change, pair, *found)
         if improvement == most or upper - lower <= accuracy:
             return lower, upper, improvement
         improvement += 1
-        chain_of(pair, next_ptr, next_state, p, r, chain_ptr, chain_state, chain_p, earned)
         home = walk(chain_ptr, chain_state, chain_p, home, n)
         for i in range(n):
             cost[i, 0], cost[i, 1] = earned[order[i]] - gain, 1.0

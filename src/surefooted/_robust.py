@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefooted._compile import allocating, njit
-from surefooted._kernels import add_mean, move_damped
+from surefooted._kernels import add_mean, first_sweep, move_damped
 from surefooted._rows import Rows, Work, ceiling, extreme, forget_order, rank_states, sort_row, workspace
 
 Ints = NDArray[np.int64]
@@ -184,26 +184,6 @@ def optimistic_iteration(
             kept = (each, pair, ones, rows, r, work.order, work.scratch, work.rank)
             moved += frozen_sweeps(*kept, damping, epsilon / 2, FROZEN, v) * (1.0 + CLEARLY)
     return lower, upper, sweep
-
-
-@njit
-def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, int]:
-    """The sweep of value iteration that begins at v = 0: smallest and largest change, 1; `pair` [S] the greedy ones.
-
-    Without a branch that depends on a reward: on large problems with little data it is all that a plan does.
-    """
-    lower, upper = np.inf, -np.inf
-    for s in range(len(pair)):
-        best = -np.inf
-        found: int | np.uint64 = np.uint64(pair_ptr[s])
-        for k in range(np.uint64(pair_ptr[s]), np.uint64(pair_ptr[s + 1])):
-            is_better = r[k] > best
-            best = r[k] if is_better else best
-            found = k if is_better else found
-        pair[s] = found
-        lower = best if best < lower else lower
-        upper = best if best > upper else upper
-    return lower, upper, 1
 
 
 @njit
