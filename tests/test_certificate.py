@@ -442,7 +442,7 @@ def test_extrapolating_an_affordable_policy_charges_the_state_that_loses():
     _, truth, played = two_states(1.0)
     cost, nothing = np.zeros(2), np.zeros(2)
     r = np.array([-1e-7, 1e-7])
-    steps = _robust.affordable_steps(*played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing, cost)
+    steps, _ = _robust.affordable_steps(*played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing, cost)
     assert steps == 5
     np.testing.assert_allclose(cost, [5e-7, 6e-7], rtol=1e-6)
 

@@ -250,7 +250,8 @@ def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kern
         for budget in (*between, ranked[0] - 1, ranked[-1] - 1e-7, ranked[-1] + 1e-7):
             cost, kept = np.full(2, np.nan), v.copy()
             lists = planning.played(policy)
-            found = kernel(*lists, space.rows, r, budget, 0.0, most, terminal, kept, cost)
+            found, sweeps = kernel(*lists, space.rows, r, budget, 0.0, most, terminal, kept, cost)
+            assert 1 <= sweeps <= min(found + 1, most)
             assert found == affordable(losses, budget)
             assert cost[0] == pytest.approx(max([0.0, *losses[:found]]), abs=1e-11)
             assert found == most or cost[1] == pytest.approx(losses[found], abs=1e-11)
@@ -273,7 +274,8 @@ def test_affordable_steps_when_extrapolated_are_never_too_many_nor_too_few_by_mo
         losses = (terminal - slow_values(space, policy, r, v, most)[1:]).max(axis=1)
         for budget in rng.uniform(losses.min() - 0.1, losses.max() + 0.1, size=3):
             cost = np.zeros(2)
-            found = kernel(*planning.played(policy), space.rows, r, budget, tolerance, most, terminal, v, cost)
+            found, sweeps = kernel(*planning.played(policy), space.rows, r, budget, tolerance, most, terminal, v, cost)
+            assert 1 <= sweeps <= min(found + 1, most)
             assert affordable(losses, budget - tolerance - 1e-9) <= found <= affordable(losses, budget + 1e-9)
             assert max([0.0, *losses[:found]]) - 1e-9 <= cost[0] <= max(budget, 0.0) + 1e-9
             assert found == most or cost[1] > budget
@@ -285,7 +287,7 @@ def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     nothing, cost = np.zeros(1), np.zeros(2)
-    assert kernel(*lists, rows, np.array([-loss]), 100.0, 1e-3, 50, nothing, nothing, cost) == 50
+    assert kernel(*lists, rows, np.array([-loss]), 100.0, 1e-3, 50, nothing, nothing, cost) == (50, 1)
     assert cost[0] == pytest.approx(50 * loss, rel=1e-9, abs=0)
 
 
@@ -298,7 +300,7 @@ def test_affordable_steps_by_hand(kernel, budget, steps, cost):
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     found = np.zeros(2)
-    assert kernel(*lists, rows, np.array([-0.25]), budget, 1e-3, 50, np.zeros(1), np.zeros(1), found) == steps
+    assert kernel(*lists, rows, np.array([-0.25]), budget, 1e-3, 50, np.zeros(1), np.zeros(1), found) == (steps, 1)
     assert tuple(found) == cost
 
 
@@ -308,7 +310,7 @@ def test_what_one_state_earns_does_not_pay_for_another(kernel, tolerance):
     mdp = TabularMDP.from_arrays(np.eye(2)[:, None], np.zeros((2, 1)))  # each state is left to itself
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     r, nothing, cost = np.array([-0.125, 0.25]), np.zeros(2), np.zeros(2)
-    assert kernel(*lists, rows, r, 0.4, tolerance, 20, nothing, nothing, cost) == 3
+    assert kernel(*lists, rows, r, 0.4, tolerance, 20, nothing, nothing, cost)[0] == 3
     assert tuple(cost) == (0.375, 0.5)
 
 

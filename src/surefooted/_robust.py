@@ -271,8 +271,8 @@ def play_backwards(
     most: int,
     work: Work,
     v: Floats,
-) -> None:
-    """`v` [S] becomes a lower bound on what `steps` steps of a policy earn before v is collected.
+) -> int:
+    """`v` [S] becomes a lower bound on what `steps` steps of a policy earn before v is collected; the sweeps it took.
 
     L u >= u + c implies L^n v >= u + n c + min(v - u), since L is monotone and moves with constants. With u = v that
     loses next to nothing once all entries change alike; then, or after `most` sweeps, the remaining steps are done at
@@ -280,8 +280,9 @@ def play_backwards(
     state. With `r` empty nothing is earned, and v cannot fall below its own minimum.
     """
     n, earns = len(v), len(r) > 0
-    rewards = r if earns else np.zeros(len(rows.slack))
+    rewards, made = r if earns else np.zeros(len(rows.slack)), 0
     for sweep in range(steps):
+        made += 1
         lower, upper = step_back(state_ptr, pairs, weights, rows, rewards, -1.0, work, v)
         left = steps - sweep
         alike = (upper - lower) * left <= tolerance
@@ -296,6 +297,7 @@ def play_backwards(
                     for s in range(n):
                         u[s] += 0.5 * work.change[s]
                     best, upper = step_back(state_ptr, pairs, weights, rows, rewards, -1.0, work, u)
+                    made += 1
                     if (upper - best) * left <= tolerance:
                         break
                 gap = np.inf
@@ -303,9 +305,10 @@ def play_backwards(
                     gap = min(gap, origin[s] - u[s])
                 for s in range(n):
                     v[s] = max(v[s], u[s] + left * best + gap)
-            return
+            break
         for s in range(n):
             v[s] += work.change[s]
+    return made
 
 
 @allocating
@@ -321,8 +324,8 @@ def affordable_steps(
     terminal: Floats,
     v: Floats,
     cost: Floats,
-) -> int:
-    """The largest n <= most such that no stop after 1, .., n steps of a policy can lose more than `budget`.
+) -> tuple[int, int]:
+    """The largest n <= most such that no stop after 1, .., n steps of a policy can lose more than `budget`; sweeps.
 
     `v` [S] is collected at the stop, `r` is relative to what each step must earn. With u_m the pessimistic value of m
     steps, stopping after m loses at most max over s of terminal(s) - u_m(s). `cost[0]` gets the largest of these
@@ -339,18 +342,18 @@ def affordable_steps(
             loss = max(loss, terminal[s] - u[s])
         if loss > budget:
             cost[1] = loss
-            return step - 1
+            return step - 1, step
         cost[0] = max(cost[0], loss)
         if (upper - lower) * (most - step) <= tolerance:
             if lower >= 0.0:
-                return most
+                return most, step
             extra = most - step  # each further step loses at most -lower
             if -lower * extra > budget - loss:
                 extra = int((budget - loss) / -lower)
             cost[0] = max(cost[0], loss - extra * lower)
             cost[1] = loss - (extra + 1) * lower
-            return step + extra
-    return most
+            return step + extra, step
+    return most, most
 
 
 class Book(NamedTuple):
@@ -368,28 +371,30 @@ class Book(NamedTuple):
 
 
 @allocating
-def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, work: Work, v: Floats) -> None:
-    """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected, last to first.
+def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, work: Work, v: Floats) -> int:
+    """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected; the sweeps it took.
 
     `r` [K] is relative to the baseline's gain per step. With its `bias` [S], r + p bias >= bias for the baseline in the
     true MDP, so that r + p v >= bias + p (v - bias): in its segments only the rest, v - bias, is at the mercy of p.
+    From the last segment to the first.
     """
-    nothing = np.zeros(0)
+    nothing, made = np.zeros(0), 0
     drift = max(1, most // DRIFT)
     for i in range(len(book.policy) - 1, -1, -1):
         q = book.policy[i]
         if q == 0:
             for s in range(len(v)):
                 v[s] -= bias[s]
-            play_backwards(
+            made += play_backwards(
                 book.state_ptr[0], book.pairs, book.weights, rows, nothing, book.steps[i], tolerance, drift, work, v
             )
             for s in range(len(v)):
                 v[s] += bias[s]
         else:
-            play_backwards(
+            made += play_backwards(
                 book.state_ptr[q], book.pairs, book.weights, rows, r, book.steps[i], tolerance, most, work, v
             )
+    return made
 
 
 @allocating

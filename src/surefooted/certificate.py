@@ -57,6 +57,8 @@ class Offer:
 class Certificate(Protocol):
     """What CUCRL2 asks before it explores."""
 
+    sweeps: int  # over the states, made so far
+
     def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """How many of the next `most` steps may be played with a policy; with `whole`, all of them or none."""
 
@@ -178,6 +180,7 @@ class Ledger:
         self.baseline, self.alpha, self.induction, self.strict = baseline, alpha, induction, strict
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
+        self.sweeps = 0
         self._shelf: Shelf | None = None
         self._work: _rows.Work | None = None
 
@@ -233,7 +236,7 @@ class Ledger:
         v, low = proof.terminal.copy(), proof.reference.bias_low
         limits = self._limits(plausible)
         r = plausible.r_lower - proof.reference.gain_low
-        _robust.induct(book, plausible.rows, r, low, *limits, v)
+        self.sweeps += _robust.induct(book, plausible.rows, r, low, *limits, v)
         change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
@@ -272,7 +275,7 @@ class Ledger:
             return Offer(0, -np.inf, 0.0, 1, np.inf, proof.terms)
         steps, cost = 0, np.zeros(2)
         if proof.margin >= 0:
-            steps = _robust.affordable_steps(
+            steps, sweeps = _robust.affordable_steps(
                 *planning.played(policy),
                 plausible.rows,
                 plausible.r_lower - proof.required,
@@ -283,6 +286,7 @@ class Ledger:
                 proof.terminal if self.strict else np.zeros_like(proof.terminal),
                 cost,
             )
+            self.sweeps += sweeps
         offered = 0 if whole and steps < most else steps
         return Offer(offered, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
 

@@ -41,6 +41,7 @@ class PaperCertificate:
         self.bounds: dict[int, Bound] = {}  # of each policy, by the last review
         self.proposed: Bound | None = None  # of the policy last asked about
         self.counted = 0
+        self.sweeps = 0
 
     def record(self, policy: int, steps: int, plausible: Plausible) -> None:
         """One more episode has been played."""
@@ -107,6 +108,7 @@ class PaperCertificate:
         """What an episode of each policy earns at worst, to ε = r_max / sqrt(t + 1)."""
         epsilon = plausible.space.r_max / np.sqrt(t + 1)
         plans = planning.policy_gains(plausible, policies, epsilon, "pessimistic")
+        self.sweeps += sum(plan.sweeps for plan in plans)
         return [Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span) for plan in plans]
 
     def state_dict(self) -> dict[str, Any]:

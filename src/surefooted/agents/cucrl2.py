@@ -1,5 +1,6 @@
 """CUCRL2 (the paper's Fig. `cucrl`): an average-reward learner that explores only what it can prove to afford."""
 
+from math import log2
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -147,12 +148,14 @@ class CUCRL2(Player):
             return self._rest()
         plan = self.learner.propose(plausible, self.t)  # step 3
         past = Past(self.start, self.played, self.policies, self.t)
-        sweep = self.space.n_states * (1 + self.counts.n_transitions / self.space.n_pairs)
+        row = 1 + self.counts.n_transitions / self.space.n_pairs
+        sweep = self.space.n_states * (row + log2(self.space.n_states))  # for which states are put in order
         most = max(min(self.t, int(LONGEST / sweep)), self.minimum) if self.affordable else self.last_length + 1
         least = self.minimum if self.affordable else most
         question = (plausible, plan.policy, past, most, not self.affordable)
+        before = self.certificate.sweeps
         offer = self.certificate.offer(*question)  # step 4
-        self.thought += (offer.steps + 2 * SWEEPS) * sweep
+        self.thought += (self.certificate.sweeps - before) * sweep
         if offer.steps < least and self._review_is_due():
             offer = self.certificate.review(*question)
         doubling = self.doubling()  # steps 1 and 7: ν_k = 0, played while ν_k < N_k^+
