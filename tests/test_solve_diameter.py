@@ -10,7 +10,7 @@ from surefooted.errors import InvalidTable, NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
 from surefooted.problems import garnet, riverswim
-from surefooted.solve import chain, diameter, hitting_times, worst_case_diameter
+from surefooted.solve import chain, diameter, distances, hitting_times, worst_case_diameter
 from surefooted.space import Space
 
 every_kind = pytest.mark.parametrize("kind", oracles.KINDS)
@@ -217,3 +217,17 @@ def test_what_does_not_fit_is_refused():
         hitting_times(mdp, Policy.always(Space.full(3, 2), 0), 0)
     with pytest.raises(InvalidTable, match="only a stationary policy"):
         hitting_times(mdp, Policy.deterministic(mdp.space, np.zeros((2, 6), dtype=int)), 0)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_times_far_beyond_the_digits_of_a_double_are_still_the_slowest(seed):
+    """1e24 steps and more: no other choice in any one state takes longer, so no other policy does."""
+    mdp = garnet(40, 20, 3, seed=seed).mdp
+    each = [distances._extreme_times(mdp, target, -1, None) for target in range(40)]
+    slowest, pair = max(each, key=lambda found: found[0].max())
+    assert slowest.max() > 1e24 and worst_case_diameter(mdp) == pytest.approx(slowest.max(), rel=1e-9)
+    target = int(np.argmin(slowest))
+    for k in range(mdp.space.n_pairs):
+        other = pair.copy()
+        other[mdp.space.pair_state[k]] = k
+        assert hitting_times(mdp, Policy(mdp.space, pair=other), target).max() <= slowest.max() * (1 + 1e-9)

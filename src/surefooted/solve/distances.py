@@ -9,14 +9,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from surefooted import _kernels
+from surefooted import _kernels, _narrow
 from surefooted.errors import NotConverged
 from surefooted.mdp import TabularMDP
 from surefooted.policy import Policy
-from surefooted.solve.chain import induced_chain, solve_transient
+from surefooted.solve.chain import BEYOND, induced_chain, solve_transient
 from surefooted.space import Bools, Floats, Ints
 
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
+ROUNDING = 1e-12  # of a time, relatively
+STALLED = 3  # improvements in a row that make no time better by more than that, before they are taken for rounding
 
 Progress = Callable[[int, int], None]
 
@@ -72,10 +74,16 @@ def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -
     table = (space.pair_state, mdp.next_ptr, mdp.next_state, mdp.p, cost, no_gain)
     if pair is None or not np.isfinite(hitting_times(mdp, Policy(space, pair=pair), target)).all():
         pair = _approaching_pairs(mdp, target) if sign > 0 else space.pair_ptr[:-1].copy()
+    best, found, stalled = np.full(mdp.n_states, np.inf if sign > 0 else 0.0), pair, 0
     for _ in range(IMPROVEMENTS):
-        times = hitting_times(mdp, Policy(space, pair=pair), target)
-        _kernels.advantages(*table, -sign * times, nothing, advantage, noise)
-        _refine(mdp, pair, target, advantage)
+        times, ahead = _relative_times(mdp, pair, target)
+        if np.any(sign * (best - times) > ROUNDING * times):
+            best, found, stalled = times, pair, 0
+        else:
+            stalled += 1
+        if stalled == STALLED:
+            return best, found
+        _kernels.advantages(*table, -sign * ahead, nothing, advantage, noise)
         _kernels.best_pairs(space.pair_ptr, advantage, value, better)
         improved = value > advantage[pair] + 1e-14 * (noise[better] + noise[pair])
         improved[target] = False
@@ -85,21 +93,31 @@ def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -
     raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
 
 
-def _refine(mdp: TabularMDP, pair: Ints, target: int, advantage: Floats) -> None:
-    """Correct `advantage` [K] for the rounding of long times: what the policy's own is off 0 by is a time forgotten."""
-    others = np.delete(np.arange(mdp.n_states), target)
-    chain = induced_chain(mdp, Policy(mdp.space, pair=pair))
-    nothing, nowhere = np.zeros(mdp.space.n_pairs), np.zeros(mdp.n_states)
-    unused, missing, noise = (np.empty(mdp.space.n_pairs) for _ in range(3))
-    table = (mdp.space.pair_state, mdp.next_ptr, mdp.next_state, mdp.p, nothing, nowhere)
-    for _ in range(2):
-        residual = advantage[pair][others]
-        if others.size == 0 or np.abs(residual).max() <= 1e-15:
-            return
-        rest = np.zeros(mdp.n_states)
-        rest[others] = solve_transient(chain, others, residual[:, None].copy(), 1e-9)[:, 0]
-        _kernels.advantages(*table, rest, unused, missing, noise)
-        advantage += missing
+def _relative_times(mdp: TabularMDP, pair: Ints, target: int) -> tuple[Floats, Floats]:
+    """Expected steps to the target from each state, [S], and how many more than from a state that is seen often, [S].
+
+    From s, it takes τ steps until that state or the target is hit, and with probability q it is the target: which is
+    τ - q times all the steps from there. Differences keep their digits that way, however long it takes.
+    """
+    chain, home = induced_chain(mdp, Policy(mdp.space, pair=pair)), (target + 1) % mdp.n_states
+    home = _narrow.walk(chain.next_ptr, chain.next_state, chain.p, home, mdp.n_states)
+    home = home if home != target else (target + 1) % mdp.n_states
+    others = np.delete(np.arange(mdp.n_states), [target, home])
+    hit, taken, arrived = np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.zeros(mdp.n_states)
+    hit[target] = 1.0
+    at_once = chain.times(hit)
+    if others.size:
+        cost = np.column_stack([np.ones(others.size), at_once[others]])
+        taken[others], arrived[others] = solve_transient(chain, others, cost, 1e-9).T
+    steps, rarely = 1.0 + chain.times(taken)[home], at_once[home] + chain.times(arrived)[home]
+    if not rarely > steps * 1e-300:
+        raise NotConverged(BEYOND)
+    from_home = steps / rarely
+    arrived[target] = 1.0
+    ahead = taken - arrived * from_home
+    times = ahead + from_home
+    times[target] = 0.0
+    return times, ahead
 
 
 def _approaching_pairs(mdp: TabularMDP, target: int) -> Ints:
