@@ -145,9 +145,9 @@ class Knowledge:
         least and the largest that a row within the bounds gives, and that of r(s, a, ξ) likewise over the level sets of
         r. Planning chooses the row a second time, for what follows: that only enlarges the set. Known means and
         functions are compared with the interval of the data, which a function's is cut to. This has 5 % of δ for all
-        pairs together, or less if less is as much as the other intervals have. It is left out where that interval
-        would not be valid: with `simplified_bernstein`, and for rewards that may leave [0, r_max] unless their range
-        was declared.
+        pairs together, or less if less is as much as the other intervals have. With `simplified_bernstein` the
+        interval is that of `likelihood`, and functions are not compared. Nothing is where no interval is valid: for
+        rewards that may leave [0, r_max] unless their range was declared.
 
         Where the data contradict what was declared, a pair may lead anywhere and earn anything: see `conflicts`.
         """
@@ -159,7 +159,8 @@ class Knowledge:
         """One sentence for each pair or law at which data and declaration do not meet; nothing if all is well.
 
         If what was declared is true, there are none at any time with probability at least 1 - delta, on the event of
-        `plausible`. The intervals of `simplified_bernstein` prove nothing: with them only impossible steps count.
+        `plausible`. The intervals of `simplified_bernstein` prove nothing: with them only impossible steps count, and
+        means that are wrong by the intervals of `likelihood`.
         """
         return self.read(confidence, counts, delta, noise)[1]
 
@@ -168,6 +169,15 @@ class Knowledge:
         self._kind(confidence)
         return Informed(self, confidence, noise)
 
+    def _tests(self, kind: int, counts: Counts) -> bool:
+        """Whether known rewards are compared with those observed, which must have bounds.
+
+        A function's also need intervals of transitions that are valid.
+        """
+        if not counts.bounded and self.reward_range is None:
+            return False
+        return self._known == _known.MEAN or (self._known == _known.FUNCTION and kind != SIMPLIFIED)
+
     def read(
         self, confidence: Confidence, counts: Counts, delta: float, noise: NoiseCounts | None = None
     ) -> tuple[Plausible, list[str]]:
@@ -175,15 +185,13 @@ class Knowledge:
         kind = self._kind(confidence)
         self._check_counts(counts, delta, noise)
         space, M = self.space, counts.n_rows
-        each = 2 if kind == LIKELIHOOD else 1  # intervals of a mean reward
-        rewards = counts.stages * self._uncertain * each
-        estimated = rewards if self._known == _known.ESTIMATED else 0
-        tests = 0 if self._known == _known.ESTIMATED or kind == SIMPLIFIED else rewards
-        if not counts.bounded and self.reward_range is None:
-            tests = 0
+        means = counts.stages * self._uncertain
+        estimated = means * (2 if kind == LIKELIHOOD else 1) if self._known == _known.ESTIMATED else 0
+        test = LIKELIHOOD if kind == SIMPLIFIED else kind  # by an interval that is valid
+        tests = means * (2 if test == LIKELIHOOD else 1) if self._tests(kind, counts) else 0
         intervals = self.n_row_intervals * (1 if self.mechanics is not None else counts.stages) + estimated
         apart = min(TESTS, tests / (intervals + tests)) if tests else 0.0
-        main, test_delta = delta * (1 - apart), delta * apart
+        main, test_delta = delta * (1 - apart if kind != SIMPLIFIED else 1), delta * apart
         share = (kind, max(intervals, 1), main)
         simple = space.n_states * space.n_actions * counts.stages
         fault = np.zeros(M, dtype=np.int64)
@@ -196,7 +204,8 @@ class Knowledge:
             stride = 0
         r_lower, r_upper = np.empty(M), np.empty(M)
         _known.fill_rewards(
-            *share,
+            test if tests else kind,
+            *share[1:],
             tests,
             test_delta,
             simple,
