@@ -1,5 +1,7 @@
 """The same rules for every agent of the project, and proof that the checks notice when one is broken."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,20 @@ def test_the_checks_notice_a_broken_rule(culprit, sentence):
 def test_the_checks_notice_a_bound_above_the_truth():
     with pytest.raises(AssertionError, match="above the truth"):
         testing.check_learner(lambda: Boastful(GRID.space, H), GRID, episodes=200)
+
+
+def test_the_checks_notice_a_budget_above_the_exact_margin():
+    class Boaster(sf.CUCRL2):
+        def next_episode(self):
+            episode = super().next_episode()
+            return episode if self.t else replace(episode, decision=replace(episode.decision, budget=1e-3))
+
+    exact = sf.solve.gain_and_bias(NOISY.mdp, NOISY.baseline)
+    baseline = sf.Baseline(NOISY.baseline, exact.gain, exact.bias)
+    options = {"baseline": baseline, "alpha": 0.4}
+    testing.check_promise(lambda: sf.CUCRL2(NOISY.space, **options), NOISY, alpha=0.4, length=50)
+    with pytest.raises(AssertionError, match=r"step 0: a budget of .* where 0.0 is the exact margin"):
+        testing.check_promise(lambda: Boaster(NOISY.space, **options), NOISY, alpha=0.4, length=50)
 
 
 def test_the_checks_notice_a_broken_promise():

@@ -887,6 +887,25 @@ def test_a_study_gives_its_agents_a_log(kind, tmp_path, monkeypatch):
         building.check(missing)
 
 
+def test_a_study_takes_a_directory_of_logs_and_notices_a_change_in_it(tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    write_history(tmp_path / "log.csv", simulate(stock(), UCRL2(stock().space), 100))
+    head, *rows = (tmp_path / "log.csv").read_text().splitlines(keepends=True)
+    (logs / "1.csv").write_text(head + "".join(rows[:60]))
+    (logs / "2.csv").write_text(head + "".join(rows[60:]))
+    stock().save(tmp_path / "stock.npz")
+    text = 'name = "x"\nsteps = 50\nproblem = {name = "stock.npz"}\n[agents.a]\nkind = "UCRL2"\nhistory = "logs"\n'
+    (tmp_path / "study.toml").write_text(text)
+    study = studies.read(tmp_path / "study.toml")
+    problem = building.check(study)
+    agent = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0))
+    assert agent.counts.total == 100
+    (logs / "2.csv").rename(logs / "3.csv")
+    with pytest.raises(InvalidTable, match="has changed since"):
+        building.check(study)
+
+
 def test_a_log_is_looked_for_beside_the_study_as_a_problem_is(tmp_path):
     write_history(tmp_path / "log.csv", simulate(stock(), UCRL2(stock().space), 50))
     stock().save(tmp_path / "stock.npz")

@@ -97,6 +97,10 @@ def test_every_fault_of_a_study_is_named_at_once_with_its_path():
         ("agents.cucrl2.certificate=gut", "gut"),
         ("agents.cucrl2.confidence=blind", "blind"),
         ("agents.ucrl2.wings=2", "wings"),
+        (
+            'problem={name="inventory", noise={kind="gaussian", scale=0.1}}',
+            r"agents.ucrl2: .* build .* with bounded=False",
+        ),
         ("problem=rivers", "rivers"),
         ("problem=nowhere:at_all", "cannot import"),
         ("problem=gridworld", "played in episodes"),

@@ -149,7 +149,7 @@ def simulate_episodes(
     `mechanics` and `laws` are the true ones, if the agent is told the noise of its steps.
     """
     teller = _teller(agent, mechanics, laws, seed)
-    faults = _misfits(mdp, agent.space, agent.bounded)
+    faults = misfits(mdp, agent.space, agent.bounded)
     if agent.episodes:
         faults.append(f"the agent has played already, {agent.episodes} episodes")
     if mdp.stages > 1 and not getattr(agent, "stage_dependent", True):
@@ -242,7 +242,7 @@ def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Flo
         yield from world.random((max(1, BLOCK // (horizon * width)), horizon, width))
 
 
-def _misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
+def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
     """Why an agent cannot play on a table."""
     faults = [] if space == mdp.space else [f"agent on {space}, problem on {mdp.space}"]
     if bounded and not mdp.noise.bounded:
@@ -254,7 +254,7 @@ def _misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
 def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.random.SeedSequence) -> Run:
     """Play `steps` steps of an average-reward agent."""
     mdp = problem.mdp
-    faults = _misfits(mdp, agent.space, agent.counts.bounded)
+    faults = misfits(mdp, agent.space, agent.counts.bounded)
     if agent.start is not None:
         faults.append(f"the agent has begun already, in state {agent.start}, and played {agent.t} steps")
     if faults:

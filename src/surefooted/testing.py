@@ -159,8 +159,16 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
                 f"episode {k}: a budget of {decision.budget} where {exact[k]} is the exact margin",
             )
     else:
-        violations = evaluate(simulate(problem, agent, length, seed), problem, alpha).violations
-        _require(violations == 0, f"the condition is violated at {violations} steps")
+        played = simulate(problem, agent, length, seed)
+        judged = evaluate(played, problem, alpha)
+        _require(judged.violations == 0, f"the condition is violated at {judged.violations} steps")
+        exact, earned = np.r_[0.0, judged.margin], np.r_[0.0, judged.baseline]
+        for decision in played.decisions:
+            if decision.budget is not None:
+                _require(
+                    decision.budget <= exact[decision.t] + ROUNDING * max(1.0, float(earned[decision.t])),
+                    f"step {decision.t}: a budget of {decision.budget} where {exact[decision.t]} is the exact margin",
+                )
 
 
 class Live:

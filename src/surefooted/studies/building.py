@@ -20,6 +20,7 @@ from surefooted.history import read_history
 from surefooted.knowledge import Knowledge
 from surefooted.noise import Noise
 from surefooted.problems import ALL, Problem, make
+from surefooted.simulation import misfits
 from surefooted.studies.spec import ProblemSpec, Setting, StudySpec, fingerprint
 
 AGENTS: dict[str, Callable[..., Any]] = {
@@ -111,8 +112,14 @@ def check(study: StudySpec) -> Problem:
                 faults.append(f"agents.{setting.agent}: {error}")
             else:
                 wrong = Player if study.episodes is not None else EpisodicPlayer
+                found = []
                 if isinstance(agent, wrong):
-                    faults.append(f"agents.{setting.agent}: {type(agent).__name__} does not play {study.unit}")
+                    found.append(f"{type(agent).__name__} does not play {study.unit}")
+                elif isinstance(agent, Player | EpisodicPlayer):
+                    bounded = agent.counts.bounded if isinstance(agent, Player) else agent.bounded
+                    found += misfits(problem.mdp, agent.space, bounded)
+                named = [f"agents.{setting.agent}: {fault}" for fault in found]
+                faults += [fault for fault in named if fault not in faults]
     if faults:
         raise InvalidTable(f"study {study.name!r} cannot be run", faults)
     return problem

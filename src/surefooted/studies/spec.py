@@ -234,7 +234,10 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
 
 
 def fingerprint(file: Path) -> str:
-    """What tells the content of a file from another's."""
+    """What tells the content of a file, or of all files of a directory, from another's."""
+    if file.is_dir():
+        inside = "".join(f"{part.name} {fingerprint(part)}\n" for part in sorted(file.iterdir()) if part.is_file())
+        return hashlib.sha256(inside.encode()).hexdigest()
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
