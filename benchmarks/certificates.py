@@ -7,6 +7,7 @@ The regret is the expected one, T g* - E[rewards | policies played]. Violations 
 import time
 
 import numpy as np
+from measure import machine
 
 import surefooted as sf
 
@@ -30,6 +31,7 @@ def main() -> None:
     baseline = sf.Baseline(problem.baseline, played.gain, played.bias)
     options = {"confidence": sf.confidence.simplified_bernstein, "bounded": False}
     sf.simulate(problem, sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, **options), 2_000)  # compile
+    print(f"{machine()}\n")
     print("| CUCRL2 with certificate | baseline steps | regret | violations | smallest margin | seconds |")
     print("|---|---|---|---|---|---|")
     for name, choices in AGENTS.items():

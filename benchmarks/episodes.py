@@ -9,6 +9,7 @@ import sys
 import time
 
 import numpy as np
+from measure import machine
 from runs import IdleEpisodes
 
 import surefooted as sf
@@ -107,6 +108,7 @@ def experiment(problem, realisations: int) -> None:
 def main() -> None:
     problem = sf.problems.gridworld()
     realisations = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    print(machine())
     speed(problem)
     print()
     growth()

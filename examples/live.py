@@ -8,7 +8,7 @@ import surefooted as sf
 
 
 def main() -> None:
-    """Play 3 000 months and print the first decisions of each kind."""
+    """Play 3 000 months and print every change of mind."""
     problem = sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1))
     known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
     agent = sf.CUCRL2(

@@ -25,7 +25,7 @@ class Fact:
 
 
 def of_problem(problem: Problem, diameters: bool | None = None, progress: Progress | None = None) -> list[Fact]:
-    """The facts about a problem; `diameters` None means only where they take no time."""
+    """The facts about a problem; `diameters` None means only up to DIAMETERS states."""
     mdp, baseline, start = problem.mdp, problem.baseline, problem.start
     facts = _sizes(mdp)
     facts.append(Fact("start", "start state", problem.state_labels[start]))

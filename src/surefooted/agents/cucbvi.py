@@ -27,7 +27,7 @@ class CUCBVI(EpisodicPlayer):
     """Plays a learner's policy for an episode if the condition is proved to hold after it, and the baseline otherwise.
 
     `learner` is UCBVI unless given; `delta` (0.05) and `options` go to UCBVI (bonus, confidence, episodes,
-    stage_dependent, bounded).
+    stage_dependent, bounded, knowledge).
     Choices, the paper's in brackets:
 
     - `learn_from`: "all" episodes, or the "optimistic" ones only ("optimistic");

@@ -56,6 +56,9 @@ class CUCRL2(Player):
       not at all (False);
     - `patience`: after a refusal, how much longer the run becomes, in proportion, before the question is asked again;
       with 0, every refusal is preceded by a review of the past (0), otherwise only when one is due.
+
+    On problems of many thousands of states, asking and reviewing take time in proportion to the steps played: the
+    baseline is played meanwhile, and not every refusal is preceded by a review.
     """
 
     def __init__(
