@@ -1,6 +1,7 @@
 """What the documents say is true."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,8 @@ def test_public_names_are_listed_and_can_be_imported():
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
-def test_the_example_scripts_run(script, capsys):
+def test_the_example_scripts_run(script, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [str(script)])
     space: dict = {"__name__": "__main__"}
     exec(compile(script.read_text(), str(script), "exec"), space)
     assert capsys.readouterr().out
