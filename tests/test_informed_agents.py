@@ -901,6 +901,8 @@ def test_a_study_takes_a_directory_of_logs_and_notices_a_change_in_it(tmp_path):
     problem = building.check(study)
     agent = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0))
     assert agent.counts.total == 100
+    (logs / ".hidden").write_text("no log")
+    building.check(study)
     (logs / "2.csv").rename(logs / "3.csv")
     with pytest.raises(InvalidTable, match="has changed since"):
         building.check(study)

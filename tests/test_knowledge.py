@@ -252,8 +252,20 @@ def test_a_wrong_mean_is_found_out_and_the_pair_may_earn_anything(kind):
             assert conflicts == [] and plausible.r_lower[1] == 0.3
     assert len(conflicts) == 1 and conflicts[0].startswith("state 0, action 1: 3001 rewards with mean")
     assert (plausible.r_lower[1], plausible.r_upper[1]) == (0.0, 2.0) and plausible.r_lower[0] == 1.0
-    (found,) = Knowledge(SPACE, rewards=[1.0, 0.3, 1, 1, 1]).conflicts(simplified_bernstein, counts, 0.1)
-    assert found.startswith("state 0, action 1")  # by the intervals of `likelihood`: its own are not valid
+
+
+def test_simplified_intervals_are_not_what_a_known_mean_is_compared_by():
+    """But those of `likelihood`: a mean is found out by the same data, to the last digit."""
+    counts, found = Counts(SPACE), set()
+    for i in range(400):
+        counts.add(0, 1, 2.0 * (i % 2), 1)
+    for mean in np.linspace(0.6, 1.4, 401):
+        known = Knowledge(SPACE, rewards=[1.0, mean, 1, 1, 1])
+        conflicts = known.conflicts(simplified_bernstein, counts, 0.1)
+        assert conflicts == known.conflicts(likelihood, counts, 0.1)
+        found.add(len(conflicts))
+    assert found == {0, 1}
+    assert known.plausible(simplified_bernstein, counts, 0.1).r_upper[1] == 2.0
 
 
 def test_the_comparison_of_means_has_its_own_share_of_delta_by_hand():

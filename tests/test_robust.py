@@ -194,7 +194,8 @@ def test_play_backwards_is_that_many_backups(kernel, form, seed, steps):
     for policy in some_policies(space.space, seed):
         for r in (space.r_lower - 0.4, np.zeros(0)):
             v = start.copy()
-            kernel(*planning.played(policy), space.rows, r, steps, 0.0, 10**9, _rows.workspace(v.size), v)
+            made = kernel(*planning.played(policy), space.rows, r, steps, -1.0, 10**9, _rows.workspace(v.size), v)
+            assert made == steps
             r = r if r.size else np.zeros(space.space.n_pairs)
             assert v == pytest.approx(slow_values(space, policy, r, start, steps)[-1], abs=steps * SAFE)
 
@@ -222,7 +223,9 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
 def test_play_backwards_of_a_million_steps_takes_few_sweeps_and_loses_less_than_its_tolerance():
     mdp = TabularMDP.from_arrays([[[0.9, 0.1]], [[0.2, 0.8]]], [[1.0], [0.25]])  # gain 2/3 + 1/3 / 4 = 0.75
     rows, policy, v = Plausible.exactly(mdp).rows, Policy.always(mdp.space, 0), np.zeros(2)
-    _robust.play_backwards(*planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, _rows.workspace(2), v)
+    made = _robust.play_backwards(*planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, _rows.workspace(2), v)
+    # sweep n + 1 changes the two states by amounts that differ by 0.7^n 0.75, which must be 1e-9 or less
+    assert made == 1 + int(np.ceil(np.log(0.75e9) / -np.log(0.7)))
     # n steps earn 0.75 n + h - P^n h; h0 - h1 = (1 - 0.25) / 0.3 = 2.5 and 2/3 h0 + 1/3 h1 = 0, so that P^n h is 0
     truth = 0.75e6 + np.array([2.5 / 3, -5 / 3])
     assert np.all(v <= truth + 1e-6) and np.all(v >= truth - 1e-3)
@@ -348,8 +351,8 @@ def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
             truth = bias + drift
         else:
             truth = slow_values(space, policies[q], r, truth, steps)[-1]
-    kernel(book, space.rows, r, bias, 0.0, 10**9, _rows.workspace(n), v)
-    assert v == pytest.approx(truth, abs=1e-10)
+    made = kernel(book, space.rows, r, bias, -1.0, 10**9, _rows.workspace(n), v)
+    assert v == pytest.approx(truth, abs=1e-10) and made == sum(steps for _, steps in segments)
 
 
 @forms

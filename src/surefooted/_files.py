@@ -1,5 +1,6 @@
-"""One `.npz` file per table or problem: written atomically, read without pickles, refused with a reason."""
+"""One `.npz` file per table or problem, written atomically and read without pickles; the fingerprint of any file."""
 
+import hashlib
 import os
 import zipfile
 import zlib
@@ -58,3 +59,15 @@ def parsed(path: str | Path, parse: Callable[[Mapping[str, Any]], T]) -> T:
         if isinstance(error, UnreadableFile):
             raise
         raise UnreadableFile(f"{path}: not a readable .npz file ({error})") from error
+
+
+def fingerprint(file: Path) -> str:
+    """What tells the content of a file, or of the files of a directory that are not hidden, from another's."""
+    if file.is_dir():
+        parts = sorted(part for part in file.iterdir() if part.is_file() and not part.name.startswith((".", "_")))
+        return hashlib.sha256("".join(f"{part.name} {fingerprint(part)}\n" for part in parts).encode()).hexdigest()
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {file}: {error}") from error

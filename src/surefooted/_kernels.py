@@ -227,8 +227,8 @@ def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
 
 
 @njit
-def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, int]:
-    """The sweep of value iteration that begins at v = 0: smallest and largest change, 1; `pair` [S] the greedy ones.
+def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float]:
+    """The smallest and largest change in a sweep of value iteration from v = 0; `pair` [S] gets the first greedy pairs.
 
     Without a branch that depends on a reward: on large problems with little data it is all that a plan does.
     """
@@ -243,7 +243,7 @@ def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float, in
         pair[s] = found
         lower = best if best < lower else lower
         upper = best if best > upper else upper
-    return lower, upper, 1
+    return lower, upper
 
 
 @njit
@@ -327,7 +327,7 @@ def value_iteration(
         zero &= v[s] == 0.0
     while sweep < most and not upper - lower <= accuracy:
         if sweep == 0 and zero:  # nothing follows
-            lower, upper, _ = first_sweep(pair_ptr, r, pair)
+            lower, upper = first_sweep(pair_ptr, r, pair)
             for s in range(n):
                 change[s] = r[pair[s]]
         else:

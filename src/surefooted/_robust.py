@@ -133,7 +133,8 @@ def optimistic_iteration(
     for s in range(n):
         flat &= v[s] == 0.0
     if flat and most > 0:  # the first sweep sees rewards only, and is often the last
-        lower, upper, sweep = first_sweep(pair_ptr, r, pair)
+        lower, upper = first_sweep(pair_ptr, r, pair)
+        sweep = 1
     else:
         for s in range(n):
             pair[s] = pair_ptr[s]

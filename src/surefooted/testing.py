@@ -19,10 +19,10 @@ from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
 from surefooted.errors import SurefootedError
-from surefooted.oracle import ROUNDING, evaluate
+from surefooted.oracle import ROUNDING, Margins, evaluate
 from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate
+from surefooted.simulation import EpisodicRun, Run, simulate
 
 Make = Callable[[], Any]
 
@@ -147,28 +147,24 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
     It may fail with the agent's own probability delta.
     """
     agent = make()
+    run: Run | EpisodicRun
+    result: Margins
     if isinstance(agent, EpisodicPlayer):
         run = simulate(problem, agent, episodes=length, seed=seed)
-        result = evaluate(run, problem, alpha)
-        _require(result.violations == 0, f"the condition is violated after {result.violations} episodes")
-        exact = np.r_[0.0, result.margin]
-        for k, decision in enumerate(run.decisions):
-            slack = ROUNDING * max(1.0, float(result.baseline[k]))
-            _require(
-                decision.budget is not None and decision.budget <= exact[k] + slack,
-                f"episode {k}: a budget of {decision.budget} where {exact[k]} is the exact margin",
-            )
+        result, unit, when = evaluate(run, problem, alpha), "episode", list(range(length))
     else:
-        played = simulate(problem, agent, length, seed)
-        judged = evaluate(played, problem, alpha)
-        _require(judged.violations == 0, f"the condition is violated at {judged.violations} steps")
-        exact, earned = np.r_[0.0, judged.margin], np.r_[0.0, judged.baseline]
-        for decision in played.decisions:
-            if decision.budget is not None:
-                _require(
-                    decision.budget <= exact[decision.t] + ROUNDING * max(1.0, float(earned[decision.t])),
-                    f"step {decision.t}: a budget of {decision.budget} where {exact[decision.t]} is the exact margin",
-                )
+        run = simulate(problem, agent, length, seed)
+        result, unit, when = evaluate(run, problem, alpha), "step", [decision.t for decision in run.decisions]
+    _require(result.violations == 0, f"the condition is violated after {result.violations} {unit}s")
+    exact, earned = np.r_[0.0, result.margin], np.r_[0.0, result.baseline]
+    for t, decision in zip(when, run.decisions, strict=True):
+        if decision.budget is None:
+            _require(unit == "step", f"episode {t}: there is no budget")
+        else:
+            _require(
+                decision.budget <= exact[t] + ROUNDING * max(1.0, float(earned[t])),
+                f"{unit} {t}: a budget of {decision.budget} where {exact[t]} is the exact margin",
+            )
 
 
 class Live:

@@ -99,9 +99,9 @@ def _relative_times(mdp: TabularMDP, pair: Ints, target: int) -> tuple[Floats, F
     From s, it takes τ steps until that state or the target is hit, and with probability q it is the target: which is
     τ - q times all the steps from there. Differences keep their digits that way, however long it takes.
     """
-    chain, home = induced_chain(mdp, Policy(mdp.space, pair=pair)), (target + 1) % mdp.n_states
-    home = _narrow.walk(chain.next_ptr, chain.next_state, chain.p, home, mdp.n_states)
-    home = home if home != target else (target + 1) % mdp.n_states
+    chain, another = induced_chain(mdp, Policy(mdp.space, pair=pair)), (target + 1) % mdp.n_states
+    home = _narrow.walk(chain.next_ptr, chain.next_state, chain.p, another, mdp.n_states)
+    home = home if home != target else another
     others = np.delete(np.arange(mdp.n_states), [target, home])
     hit, taken, arrived = np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.zeros(mdp.n_states)
     hit[target] = 1.0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from surefooted import confidence, solve
+from surefooted._files import fingerprint
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
@@ -21,7 +22,7 @@ from surefooted.knowledge import Knowledge
 from surefooted.noise import Noise
 from surefooted.problems import ALL, Problem, make
 from surefooted.simulation import misfits
-from surefooted.studies.spec import ProblemSpec, Setting, StudySpec, fingerprint
+from surefooted.studies.spec import ProblemSpec, Setting, StudySpec
 
 AGENTS: dict[str, Callable[..., Any]] = {
     "UCRL2": UCRL2,

@@ -26,6 +26,7 @@ import numpy as np
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from surefooted._files import fingerprint
 from surefooted.errors import InvalidTable, UnreadableFile
 
 PAPER = (
@@ -231,18 +232,6 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
             file = (where.parent / agent["history"]).resolve()
             agent["history"] = {"file": str(file), "sha256": fingerprint(file)}
     return parse(raw, str(source))
-
-
-def fingerprint(file: Path) -> str:
-    """What tells the content of a file, or of all files of a directory, from another's."""
-    if file.is_dir():
-        inside = "".join(f"{part.name} {fingerprint(part)}\n" for part in sorted(file.iterdir()) if part.is_file())
-        return hashlib.sha256(inside.encode()).hexdigest()
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {file}: {error}") from error
 
 
 def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
