@@ -11,7 +11,7 @@ import numpy as np
 from measure import Table, machine, timed
 
 import surefooted as sf
-from surefooted.simulation import Run
+from surefooted.simulation.playing import Run
 
 ROWS = 2_000_000
 

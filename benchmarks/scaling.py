@@ -15,7 +15,7 @@ from measure import Table, machine, race, slope
 
 import surefooted as sf
 from surefooted import planning
-from surefooted.certificate import Ledger, Past
+from surefooted.certificates.replay import Ledger, Past
 from surefooted.studies.figures import COLOURS, STYLE, save
 
 Lines = dict[str, tuple[list[float], list[float]]]  # name: what it grows with, and seconds

@@ -16,16 +16,16 @@ import numpy as np
 from surefooted import solve
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.ucrl2 import UCRL2
-from surefooted.baseline import Baseline
-from surefooted.confidence import bernstein
 from surefooted.errors import NoSingleGain
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
 from surefooted.planning import Plan
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate
+from surefooted.sets.confidence import bernstein
+from surefooted.sets.plausible import Plausible
+from surefooted.simulation.playing import simulate
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
 
 TOLERANCE = 1e-9
 LOOKAHEAD = 400  # steps of the baseline after a stop that are looked at

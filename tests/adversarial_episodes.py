@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import adversarial
-from surefooted import oracle
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.euler import EULER
 from surefooted.agents.learner import EpisodicLearner
 from surefooted.agents.ucbvi import UCBVI
-from surefooted.baseline import Baseline
-from surefooted.confidence import bernstein, likelihood
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
+from surefooted.evaluation import margins as oracle
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate, simulate_episodes
-from surefooted.staged import StagedMDP
+from surefooted.sets.confidence import bernstein, likelihood
+from surefooted.sets.plausible import Plausible
+from surefooted.simulation.playing import simulate, simulate_episodes
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.staged import StagedMDP
 
 TOLERANCE = 1e-9  # on what is proved
 ROUNDING = 1e-10  # a choice whose two sides are as close as this may go either way

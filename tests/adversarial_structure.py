@@ -15,22 +15,22 @@ import numpy as np
 
 import adversarial
 import adversarial_episodes as nasty
-from surefooted import confidence as sets
 from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.ucrl2 import UCRL2
-from surefooted.baseline import Baseline
+from surefooted.data.history import read_history
 from surefooted.errors import NoSingleGain
-from surefooted.history import read_history
-from surefooted.knowledge import Knowledge
-from surefooted.mdp import TabularMDP
-from surefooted.mechanics import Mechanics, NoiseCounts
-from surefooted.noise import Noise
-from surefooted.plausible import Plausible
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate, simulate_episodes
-from surefooted.staged import StagedMDP
+from surefooted.sets import confidence as sets
+from surefooted.sets.plausible import Plausible
+from surefooted.simulation.playing import simulate, simulate_episodes
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.staged import StagedMDP
 
 TOLERANCE = 1e-9
 ALPHAS = (0.05, 0.2, 0.5, 0.8, 0.95)

@@ -12,22 +12,23 @@ import numpy as np
 import pytest
 
 import adversarial
-from surefooted import oracle, solve
+from surefooted import solve
 from surefooted.agents import cucrl2
 from surefooted.agents.cucrl2 import CERTIFICATES, CUCRL2
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.agents.ucrl2 import UCRL2
-from surefooted.baseline import Baseline
-from surefooted.confidence import bernstein, simplified_bernstein
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.evaluation import margins as oracle
 from surefooted.planning import Plan
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
 from surefooted.problems.inventory import inventory
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate
+from surefooted.sets.confidence import bernstein, simplified_bernstein
+from surefooted.sets.plausible import Plausible
+from surefooted.simulation.playing import simulate
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
 
 
 def a_problem(baseline="first", seed=0):
@@ -267,18 +268,18 @@ def test_less_than_the_minimum_is_not_explored():
 def test_alpha_and_delta_must_lie_strictly_between_zero_and_one(bad):
     problem = a_problem()
     baseline = adversarial.known(problem)
-    with pytest.raises(InvalidTable, match="alpha"):
+    with pytest.raises(InvalidInput, match="alpha"):
         CUCRL2(problem.space, baseline=baseline, alpha=bad)
-    with pytest.raises(InvalidTable, match="delta"):
+    with pytest.raises(InvalidInput, match="delta"):
         CUCRL2(problem.space, baseline=baseline, alpha=0.1, delta=bad)
-    with pytest.raises(InvalidTable, match="delta"):
+    with pytest.raises(InvalidInput, match="delta"):
         UCRL2(problem.space, delta=bad)
 
 
 def test_every_fault_of_an_agents_settings_is_named_at_once():
     problem, other = a_problem(seed=0), a_problem(seed=1)
     wrong = {"alpha": 2.0, "certificate": "hope", "minimum": 0, "patience": -1.0}
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         CUCRL2(problem.space, baseline=Baseline(other.baseline), **wrong)
     words = ("alpha 2.0", "the baseline is on", "'hope'", "minimum 0", "patience -1.0")
     assert len(caught.value.faults) == len(words)
@@ -302,18 +303,18 @@ def test_every_fault_of_an_agents_settings_is_named_at_once():
 )
 def test_a_baseline_that_no_policy_could_be_is_refused(gain, bias, word):
     mdp = TabularMDP.from_arrays(np.full((2, 1, 2), 0.5), np.zeros((2, 1)))
-    with pytest.raises(InvalidTable, match=word):
+    with pytest.raises(InvalidInput, match=word):
         Baseline(Policy.always(mdp.space, 0), gain, bias)
 
 
 def test_a_baseline_with_a_rule_for_each_stage_is_refused():
     mdp = TabularMDP.from_arrays(np.full((2, 1, 2), 0.5), np.zeros((2, 1)))
     policy = Policy.deterministic(mdp.space, np.zeros((3, 2), int))
-    with pytest.raises(InvalidTable, match="3 decision rules"):
+    with pytest.raises(InvalidInput, match="3 decision rules"):
         Baseline(policy, 0.5, np.zeros(2))
-    with pytest.raises(InvalidTable, match="3 decision rules"):
+    with pytest.raises(InvalidInput, match="3 decision rules"):
         CUCRL2(mdp.space, baseline=Baseline(policy), alpha=0.1)
-    with pytest.raises(InvalidTable, match="gain and bias"):
+    with pytest.raises(InvalidInput, match="gain and bias"):
         CUCRL2(mdp.space, baseline=Baseline(Policy.always(mdp.space, 0), values=np.zeros(2)), alpha=0.1)
 
 
@@ -359,7 +360,7 @@ def test_an_impossible_step_is_refused_and_changes_nothing(kind, certificate, ba
     before = pickle.loads(pickle.dumps(agent.state_dict()))
     action = agent.act(s).action
     r, y = problem.mdp.draw(world, problem.space.pair(s, action))
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         agent.observe(*BAD_STEPS[bad](s, action, r, y))
     assert same(agent.state_dict(), before)
     agent.observe(s, action, r, y)
@@ -371,7 +372,7 @@ def test_the_refusal_of_another_action_says_which_was_asked_for():
     agent = build(problem, "cucrl2")
     agent.begin(0)
     asked = agent.act(0).action
-    with pytest.raises(InvalidTable, match=f"asked for action {asked}, not {1 - asked}"):
+    with pytest.raises(InvalidInput, match=f"asked for action {asked}, not {1 - asked}"):
         agent.observe(0, 1 - asked, 0.5, 0)
 
 
@@ -386,11 +387,11 @@ def test_nothing_can_be_done_before_the_run_begins(kind):
 def test_a_run_begins_once_and_in_a_state_that_exists():
     problem = two_actions()
     agent = build(problem, "cucrl2")
-    with pytest.raises(InvalidTable, match="no such state"):
+    with pytest.raises(InvalidInput, match="no such state"):
         agent.begin(4)
     by_hand(problem, agent, 5, np.random.default_rng(0))
     before = pickle.loads(pickle.dumps(agent.state_dict()))
-    with pytest.raises(InvalidTable, match="5 steps"):
+    with pytest.raises(InvalidInput, match="5 steps"):
         agent.begin(0)
     assert same(agent.state_dict(), before)
 
@@ -415,7 +416,7 @@ def test_beginning_again_elsewhere_before_the_first_step_forgets_the_first_begin
         try:
             for s in starts:
                 agent.begin(s)
-        except InvalidTable:
+        except InvalidInput:
             return  # to refuse is as good
         agents.append(agent)
     assert same(agents[0].state_dict(), agents[1].state_dict())
@@ -432,7 +433,7 @@ def test_no_violation_after_beginning_twice(certificate):
     agent.begin(0)
     try:
         run = simulate(problem, agent, 40)
-    except InvalidTable:
+    except InvalidInput:
         return  # to refuse is as good
     truth = adversarial.Truth(problem, 0.9, run.sequence)
     assert truth.margin.min() >= -1e-9
@@ -443,14 +444,14 @@ def test_a_simulation_needs_an_agent_of_its_space_that_has_played_nothing_and_ta
     problem = two_actions()
     noisy = TabularMDP.from_arrays(*adversarial.dense(problem.mdp), noise=Noise("gaussian", 0.1))
     unbounded = Problem("noisy", noisy, problem.baseline, 0)
-    with pytest.raises(InvalidTable, match="bounded=False"):
+    with pytest.raises(InvalidInput, match="bounded=False"):
         simulate(unbounded, build(problem, "cucrl2"), 10)
     assert simulate(unbounded, UCRL2(problem.space, bounded=False), 10).steps == 10
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         simulate(corridor(), build(problem, "ucrl2"), 10)
     agent = build(problem, "ucrl2")
     simulate(problem, agent, 10)
-    with pytest.raises(InvalidTable, match="played 10 steps"):
+    with pytest.raises(InvalidInput, match="played 10 steps"):
         simulate(problem, agent, 10)
 
 
@@ -480,7 +481,7 @@ def test_a_fixed_policy_plays_and_learns_nothing():
     n = counts.sum(axis=1, keepdims=True)
     error = 5 * np.sqrt(0.25 / np.maximum(n, 1))  # 5 standard errors: below one in a million
     assert np.all(np.abs(counts / np.maximum(n, 1) - problem.baseline.probabilities)[n[:, 0] > 0] <= error[n[:, 0] > 0])
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         agent.observe(0, 9, 0.0, 0)
 
 
@@ -575,7 +576,7 @@ def test_a_step_that_does_not_begin_where_the_last_one_ended_is_refused_and_chan
         agent = build(problem, kind)
         agent.begin(0)
         before = agent.state_dict()
-        with pytest.raises(InvalidTable, match="the last step led to state 0, this one begins in 1"):
+        with pytest.raises(InvalidInput, match="the last step led to state 0, this one begins in 1"):
             agent.observe(1, agent.act(1).action, 0.5, 0)
         assert same(before, agent.state_dict())
 
@@ -589,16 +590,16 @@ def test_after_a_reset_an_optimist_goes_on_and_a_conservative_agent_refuses():
     optimist.begin(0)
     optimist.observe(0, optimist.act(0).action, 0.5, 1)
     assert optimist.t == 2
-    with pytest.raises(InvalidTable, match="one beginning"):
+    with pytest.raises(InvalidInput, match="one beginning"):
         careful.begin(0)
 
 
 def test_options_that_would_have_no_effect_are_refused():
     problem = two_actions()
     learner = UCRL2(problem.space)
-    with pytest.raises(InvalidTable, match="dynamic: an own learner is given"):
+    with pytest.raises(InvalidInput, match="dynamic: an own learner is given"):
         CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, dynamic=True)
-    with pytest.raises(InvalidTable, match="steps -1"):
+    with pytest.raises(InvalidInput, match="steps -1"):
         simulate(problem, learner, -1)
 
 
@@ -634,7 +635,7 @@ def play_on(problem, agent, steps):
 
 def test_a_learner_of_ones_own_has_its_own_delta():
     problem = inventory()
-    with pytest.raises(InvalidTable, match="delta: an own learner is given"):
+    with pytest.raises(InvalidInput, match="delta: an own learner is given"):
         CUCRL2(problem.space, baseline=Baseline(problem.baseline), alpha=0.1, delta=0.1, learner=UCRL2(problem.space))
 
 

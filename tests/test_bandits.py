@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import binom
 
-from surefooted import oracle, planning, solve
+from surefooted import planning, solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.bandits import (
@@ -27,14 +27,15 @@ from surefooted.bandits import (
     simulate_linear,
     wu,
 )
-from surefooted.baseline import Baseline
-from surefooted.confidence import likelihood
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.noise import Noise
-from surefooted.plausible import Plausible
-from surefooted.simulation import simulate
-from surefooted.space import Space
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.evaluation import margins as oracle
+from surefooted.sets.confidence import likelihood
+from surefooted.sets.plausible import Plausible
+from surefooted.simulation.playing import simulate
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
 
 ALPHAS = (1e-6, 0.01, 0.3, 0.9, 1 - 1e-6)
 
@@ -124,10 +125,10 @@ def test_the_intervals_of_wu_et_al_hold_the_truth_as_often_as_promised():
 
 
 def test_the_bounds_of_wu_et_al_are_for_one_state():
-    with pytest.raises(InvalidTable, match="2 states"):
+    with pytest.raises(InvalidInput, match="2 states"):
         wu(Counts(Space.full(2, 3)), 0.1)
     for delta in (0.0, 1.0, math.nan):
-        with pytest.raises(InvalidTable, match="delta"):
+        with pytest.raises(InvalidInput, match="delta"):
             wu(Counts(Space.full(1, 3)), delta)
 
 
@@ -471,7 +472,7 @@ def test_the_oracle_by_hand():
     assert found.margin == pytest.approx([0.2 - 0.25, 0.3 - 0.55, 0.8 - 0.8])
     assert found.pseudo_regret == pytest.approx([0.3, 0.8, 0.8])
     for alpha in (0.0, 1.0, math.nan):
-        with pytest.raises(InvalidTable, match="alpha"):
+        with pytest.raises(InvalidInput, match="alpha"):
             evaluate(BanditRun([], np.array([1]), np.zeros(1)), arms, alpha)
 
 
@@ -668,7 +669,7 @@ def test_an_impossible_round_is_refused_and_changes_nothing(bad):
     agent = ConservativeUCB(2, alpha=0.1, baseline_mean=0.5)
     agent.observe(0, 1.0)
     before = pickle.loads(pickle.dumps(agent.state_dict()))
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         agent.observe(*BAD_ROUNDS[bad])
     assert same(agent.state_dict(), before)
     agent.observe(0, 1.0)
@@ -676,7 +677,7 @@ def test_an_impossible_round_is_refused_and_changes_nothing(bad):
 
 
 def test_the_refusal_of_another_arm_says_which_was_asked_for():
-    with pytest.raises(InvalidTable, match="asked for arm 0, not 1"):
+    with pytest.raises(InvalidInput, match="asked for arm 0, not 1"):
         ConservativeUCB(2, alpha=0.1, baseline_mean=0.5).observe(1, 0.5)
 
 
@@ -703,7 +704,7 @@ def test_a_round_that_cannot_be_played_is_refused_and_changes_nothing(bad):
     agent.act([[1.0, 0.0], [0.0, 1.0]], 0, 0.5)
     before = pickle.loads(pickle.dumps(agent.state_dict()))
     question, word = BAD_QUESTIONS[bad]
-    with pytest.raises(InvalidTable, match=word):
+    with pytest.raises(InvalidInput, match=word):
         agent.act(*question)
     assert same(agent.state_dict(), before)
 
@@ -715,7 +716,7 @@ def test_a_reward_that_is_no_number_is_refused_and_changes_nothing(reward):
         agent.observe(0.5)
     agent.act([[1.0, 0.0], [0.0, 1.0]], 0, 0.5)
     before = pickle.loads(pickle.dumps(agent.state_dict()))
-    with pytest.raises(InvalidTable, match="not finite"):
+    with pytest.raises(InvalidInput, match="not finite"):
         agent.observe(reward)
     assert same(agent.state_dict(), before)
     agent.observe(-0.3)  # sub-Gaussian rewards may leave [0, 1]
@@ -726,22 +727,22 @@ def test_a_reward_that_is_no_number_is_refused_and_changes_nothing(reward):
 
 def test_every_fault_of_an_agents_settings_is_named_at_once():
     wrong = {"alpha": 2.0, "baseline": 3, "baseline_mean": 1.5, "delta": 1.0}
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         ConservativeUCB(3, **wrong)
     words = ("baseline 3", "alpha 2.0", "delta 1.0", r"baseline_mean 1.5")
     assert [fault.startswith(word) for word, fault in zip(words, caught.value.faults, strict=True)] == [True] * 4
     for options in ({"alpha": 0.0}, {"alpha": math.nan}, {"alpha": 0.5, "r_max": 0.0}, {"alpha": 0.5, "delta": 0.0}):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             ConservativeUCB(3, **options)
-    with pytest.raises(InvalidTable, match="n_arms 0"):
+    with pytest.raises(InvalidInput, match="n_arms 0"):
         ConservativeUCB(0, alpha=0.5)
     wrong = {"alpha": -1.0, "sigma": -1.0, "bound": math.nan, "lambda_": 0.0, "delta": 0.0, "learn_from": "dreams"}
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         ConservativeLinearUCB(0, **wrong)
     words = ("alpha", "learn_from", "dimension", "sigma", "bound", "lambda_", "delta")
     assert [fault.split()[0] for fault in caught.value.faults] == list(words)
     agent = ConservativeLinearUCB(1, alpha=0.5, sigma=0.5, bound=1.0, learn_from="optimistic")
-    with pytest.raises(InvalidTable, match="give its baseline_mean"):
+    with pytest.raises(InvalidInput, match="give its baseline_mean"):
         agent.act([[1.0]], 0)
 
 
@@ -796,7 +797,7 @@ def test_the_state_of_another_agent_is_refused_and_changes_nothing():
     thin, wide = (ConservativeLinearUCB(d, alpha=0.5, sigma=0.5, bound=1.0) for d in (1, 3))
     for small, large in ((one, two), (thin, wide)):
         before = large.state_dict()
-        with pytest.raises(InvalidTable, match="the state of another"):
+        with pytest.raises(InvalidInput, match="the state of another"):
             large.load_state_dict(small.state_dict())
         assert same(large.state_dict(), before)
 
@@ -809,14 +810,14 @@ def test_runs_are_reproducible_and_need_an_agent_that_fits():
     used = ConservativeUCB(2, alpha=0.3)
     used.observe(used.act().action, 1.0)
     for agent in (ConservativeUCB(3, alpha=0.3), ConservativeUCB(2, alpha=0.3, baseline=1), used):
-        with pytest.raises(InvalidTable, match="do not fit"):
+        with pytest.raises(InvalidInput, match="do not fit"):
             simulate_arms(arms, agent, 50)
     for rounds in (0, -1, 2.5):
-        with pytest.raises(InvalidTable, match="rounds"):
+        with pytest.raises(InvalidInput, match="rounds"):
             simulate_arms(arms, ConservativeUCB(2, alpha=0.3), rounds)
-        with pytest.raises(InvalidTable, match="rounds"):
+        with pytest.raises(InvalidInput, match="rounds"):
             simulate_linear(problem, linear_agent(problem, alpha=0.3), rounds)
-    with pytest.raises(InvalidTable, match="dimension: 2 in the problem, 3 in the agent"):
+    with pytest.raises(InvalidInput, match="dimension: 2 in the problem, 3 in the agent"):
         simulate_linear(problem, ConservativeLinearUCB(3, alpha=0.3, sigma=0.5, bound=1.0), 10)
 
 
@@ -838,16 +839,16 @@ def test_every_reason_is_a_sentence_with_its_numbers():
 
 
 def test_impossible_arms_are_refused_with_every_fault():
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         BernoulliArms([0.5, -0.1, 1.2, math.nan], baseline=4)
     assert [fault.split(":")[0] for fault in caught.value.faults] == ["arm 1", "arm 2", "arm 3", "baseline 4"]
     for means in ([], [[0.5]], ["a"], 0.5):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             BernoulliArms(means)
     for arm in (2, -1, 0.5):
-        with pytest.raises(InvalidTable, match="the arms are 0 to 1"):
+        with pytest.raises(InvalidInput, match="the arms are 0 to 1"):
             BernoulliArms([0.5, 0.5]).draw(np.random.default_rng(0), arm)
-        with pytest.raises(InvalidTable, match="the arms are 0 to 1"):
+        with pytest.raises(InvalidInput, match="the arms are 0 to 1"):
             linear_contextual(2, 2).draw(np.random.default_rng(0), 0, arm)
 
 
@@ -865,7 +866,7 @@ def test_arms_are_their_own_copy_and_pay_their_mean():
 
 
 def test_impossible_contextual_bandits_are_refused_with_every_fault():
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         LinearContextual([1.0], [[[0.5], [1.5]], [[-0.1], [0.5]]], [0, 2])
     faults = ["context 0, arm 1: mean 1.5 is", "context 1, arm 0: mean -0.1 is", "context 1: baseline 2: the"]
     assert all(fault.startswith(word) for word, fault in zip(faults, caught.value.faults, strict=True))
@@ -880,9 +881,9 @@ def test_impossible_contextual_bandits_are_refused_with_every_fault():
         ([1.0], [[[0.5]]], 0, "bernoulli"),
         (["a"], [[[0.5]]], 0, Noise()),
     ):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             LinearContextual(theta, features, baseline, noise)
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         linear_contextual(0, -1, contexts=0, baseline_mean=(0.5, 1.5))
     assert len(caught.value.faults) == 4
 

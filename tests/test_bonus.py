@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from surefooted import _bonus
 from surefooted.agents.euler import EULER
 from surefooted.agents.ucbvi import UCBVI
-from surefooted.counts import Counts
-from surefooted.policy import Policy
-from surefooted.space import Space
+from surefooted.data.counts import Counts
+from surefooted.kernels import bonus
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
 
 SAME = 1e-12
 NO_WEIGHTS = np.zeros((0, 0))
@@ -84,7 +84,7 @@ def slow_plan(counts, horizon, q_of):
     return values, np.array(pairs), qs
 
 
-@both(_bonus.bonus_stages)
+@both(bonus.bonus_stages)
 @kinds
 def test_bonus_stages_adds_the_bonus_and_cuts_at_what_can_be_earned(kernel, staged):
     cut = 0
@@ -112,7 +112,7 @@ def test_bonus_stages_adds_the_bonus_and_cuts_at_what_can_be_earned(kernel, stag
     assert cut > 5, "a test without power"
 
 
-@both(_bonus.bonus_policy_stages)
+@both(bonus.bonus_policy_stages)
 @kinds
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_bonus_policy_stages_is_equation_pess_pe_fh(kernel, staged, sign):
@@ -168,7 +168,7 @@ def freedman_q(counts, horizon, stage_visits, reward_bonus, log, q_before):
     return q_of
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 @kinds
 def test_freedman_stages_is_azar_et_al(kernel, staged):
     free = 0
@@ -233,7 +233,7 @@ def freedman_by_hand(kernel, stage_visits, top=1.0, log=1.0, n_states=2, H=2, fi
     return values, pair
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 def test_freedman_by_hand_when_the_next_states_are_rarely_visited(kernel):
     # v_1 = (0, 1/2), mean 1/4, variance 1/16; L = 1, N = 10^6, H = 2:
     # sqrt(8 / 16 / 10^6) = 7.0710678119e-4, 14 x 2 / (3 x 10^6) = 9.3333333333e-6, sqrt(8 x 4 / 10^6) = 5.6568542495e-3
@@ -245,7 +245,7 @@ def test_freedman_by_hand_when_the_next_states_are_rarely_visited(kernel):
     assert pair.tolist() == [[0, 2], [0, 2]]
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 def test_freedman_by_hand_when_the_next_states_are_often_visited(kernel):
     # N' = 640 000: 100^2 H^3 S^2 A L^2 / N' = 640 000 / 640 000 = 1 < H^2 = 4; sqrt(8 x 1 / 10^6) = 2.8284271247e-3
     b = 7.0710678118655e-4 + 9.3333333333333e-6 + 2.8284271247462e-3
@@ -257,7 +257,7 @@ def test_freedman_by_hand_when_the_next_states_are_often_visited(kernel):
     assert values[0] == pytest.approx([0.25 + b, 0.75 + b], abs=1e-13)
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 def test_freedman_by_hand_counts_the_visits_of_the_next_stage(kernel):
     b = 7.0710678118655e-4 + 9.3333333333333e-6 + 2.8284271247462e-3
     values, _ = freedman_by_hand(kernel, [[0, 0], [640_000, 640_000]])  # as above
@@ -267,7 +267,7 @@ def test_freedman_by_hand_counts_the_visits_of_the_next_stage(kernel):
     assert values[0] == pytest.approx([0.25 + b, 0.75 + b], abs=1e-13)
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 @pytest.mark.parametrize("top", [3.0, 0.125])
 def test_freedman_scales_with_the_largest_reward(kernel, top):
     for visits in (159_999, 640_000, 10**8):
@@ -275,7 +275,7 @@ def test_freedman_scales_with_the_largest_reward(kernel, top):
         assert values == pytest.approx(top * freedman_by_hand(kernel, visits, log=2.0)[0], rel=1e-13)
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 def test_freedman_by_hand_with_another_logarithm(kernel):
     # L = 3: sqrt(8 x 3 / 16 / 10^6) = 1.2247448714e-3, 14 x 2 x 3 / (3 x 10^6) = 2.8e-5, and 640 000 x 9 / N' = 1.44
     # for N' = 4 000 000: sqrt(8 x 1.44 / 10^6) = 3.3941125497e-3
@@ -284,7 +284,7 @@ def test_freedman_by_hand_with_another_logarithm(kernel):
     assert values[0] == pytest.approx([0.25 + b, 0.75 + b], abs=1e-13)
 
 
-@both(_bonus.freedman_stages)
+@both(bonus.freedman_stages)
 def test_freedman_never_raises_a_q(kernel):
     # v_1 = (0, .2), mean .1, variance .01: .1 + sqrt(8 x .01 / 10^6) + 14 x 2 / (3 x 10^6) + sqrt(8 x 4 / 10^6)
     lower = 0.1 + 2.8284271247462e-4 + 9.3333333333333e-6 + 5.6568542494924e-3
@@ -319,7 +319,7 @@ def slow_euler(counts, horizon, reward_bonus, log):
     return upper, lower, np.array(pairs)
 
 
-@both(_bonus.euler_stages)
+@both(bonus.euler_stages)
 @kinds
 def test_euler_stages_bounds_from_both_sides(kernel, staged):
     free = 0
@@ -344,7 +344,7 @@ def test_euler_stages_bounds_from_both_sides(kernel, staged):
     assert free > 4, "a test without power"
 
 
-@both(_bonus.euler_stages)
+@both(bonus.euler_stages)
 @pytest.mark.parametrize("top", [1.0, 2.0])
 def test_euler_by_hand(kernel, top):
     """State 0 leads to either state, one half each; state 1 earns half of r_max and stays; 10^4 visits, L = 2, H = 2.
@@ -365,13 +365,13 @@ def test_euler_by_hand(kernel, top):
     assert lower / top == pytest.approx(np.array([[0.229183772233983, 0.979], [0.0, 0.49], [0, 0]]), abs=1e-14)
 
 
-@both(_bonus.mean_next)
+@both(bonus.mean_next)
 def test_mean_next_by_hand(kernel):
     rows = (np.array([0, 1, 3]), np.array([2, 0, 1]), np.array([4, 1, 3]))
     assert kernel(1, 4.0, *rows, np.array([8.0, 4.0, 100.0])) == (8 + 3 * 4) / 4
 
 
-@both(_bonus.variance_next)
+@both(bonus.variance_next)
 def test_variance_next_by_hand(kernel):
     rows = (np.array([0, 1, 3]), np.array([2, 0, 1]), np.array([4, 1, 3]))
     # 8 once and 4 three times: mean 5, (9 + 3 x 1) / 4

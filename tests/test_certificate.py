@@ -4,20 +4,22 @@ import numpy as np
 import pytest
 
 import adversarial
-from surefooted import _robust, _rows, planning, solve
-from surefooted import certificate as certificates
+from surefooted import planning, solve
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.ucrl2 import UCRL2
-from surefooted.baseline import Baseline
-from surefooted.certificate import Ledger, Past, Reference
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.paper_certificate import Bound, PaperCertificate
+from surefooted.certificates import replay as certificates
+from surefooted.certificates.paper import Bound, PaperCertificate
+from surefooted.certificates.replay import Ledger, Past, Reference
+from surefooted.errors import InvalidInput
+from surefooted.kernels import robust
+from surefooted.kernels import rows as row_kernels
 from surefooted.planning import Plan
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate
+from surefooted.sets.plausible import Plausible
+from surefooted.simulation.playing import simulate
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
 
 # -- the promise, on problems that mean harm -------------------------------------------------------------------------
 
@@ -429,7 +431,7 @@ def two_states(stay):
 def test_what_cannot_earn_is_extrapolated_from_below_and_not_below_its_least(steps, sweeps):
     p, truth, played = two_states(0.999)
     v = np.array([0.0, 1.0])
-    _robust.play_backwards(*played, truth.rows, np.zeros(0), steps, 0.0, sweeps, _rows.workspace(2), v)
+    robust.play_backwards(*played, truth.rows, np.zeros(0), steps, 0.0, sweeps, row_kernels.workspace(2), v)
     exact = np.linalg.matrix_power(p, steps) @ [0.0, 1.0]
     assert np.all(v <= exact + 1e-12)
     assert np.all(v >= 0.0)
@@ -442,7 +444,7 @@ def test_extrapolating_an_affordable_policy_charges_the_state_that_loses():
     _, truth, played = two_states(1.0)
     cost, nothing = np.zeros(2), np.zeros(2)
     r = np.array([-1e-7, 1e-7])
-    steps, _ = _robust.affordable_steps(*played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing, cost)
+    steps, _ = robust.affordable_steps(*played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing, cost)
     assert steps == 5
     np.testing.assert_allclose(cost, [5e-7, 6e-7], rtol=1e-6)
 
@@ -610,7 +612,7 @@ def test_a_strict_paper_certificate_also_refuses_while_the_baseline_is_not_known
 
 def test_a_policy_on_another_space_is_refused():
     problem, other = corridor(4), corridor(5)
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         planning.policy_gain(Plausible.exactly(problem.mdp), other.baseline, 0.1)
 
 

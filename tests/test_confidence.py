@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from surefooted import _play
-from surefooted.confidence import bernstein, hoeffding, hoeffding_paper, simplified_bernstein
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.plausible import Plausible
-from surefooted.space import Space
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.kernels import playing
+from surefooted.sets.confidence import bernstein, hoeffding, hoeffding_paper, simplified_bernstein
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
 
 ALL = (hoeffding, hoeffding_paper, simplified_bernstein, bernstein)
 BALLS, BOXES = (hoeffding, hoeffding_paper), (simplified_bernstein, bernstein)
@@ -161,7 +161,7 @@ def test_rewards_in_other_units_make_the_same_set(confidence):
 @everything
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 2.0, np.nan])
 def test_delta_is_a_probability(confidence, delta):
-    with pytest.raises(InvalidTable, match="delta"):
+    with pytest.raises(InvalidInput, match="delta"):
         confidence(Counts(SPACE), delta)
 
 
@@ -272,7 +272,7 @@ def test_a_set_that_holds_one_mdp_contains_it_and_no_other():
     assert point.contains(mdp)
     for p, r in (([0.26, 0.74], 0.2), ([0.25, 0.75], 0.21), ([1.0, 0.0], 0.2)):
         assert not point.contains(TabularMDP.from_arrays([[p], [[1.0, 0.0]]], [[r], [0.7]]))
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         point.contains(TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1))))
 
 
@@ -291,9 +291,9 @@ def ever_excludes_the_truth(confidence, delta, seed, steps, stride=1):
     """Whether a run of the true MDP saw it excluded at any time, or at any `stride`-th."""
     counts, draws = Counts(TRUTH.space), np.zeros((steps, 2))
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
-    _play.draw_steps(np.random.default_rng(seed), TRUTH.noise.code, draws)
+    playing.draw_steps(np.random.default_rng(seed), TRUTH.noise.code, draws)
     table = (TRUTH.next_ptr, TRUTH.next_state, TRUTH.p, TRUTH.r, 1.0, TRUTH.noise.code, 0.0)
-    _play.play_episode(draws, *table, np.arange(2), np.full(2, steps + 1), 0, pairs, rewards, next_states)
+    playing.play_episode(draws, *table, np.arange(2), np.full(2, steps + 1), 0, pairs, rewards, next_states)
     for t in range(0, steps, stride):
         counts.add_steps(*(column[t : t + stride] for column in (pairs, rewards, next_states)))
         if not confidence(counts, delta).contains(TRUTH):

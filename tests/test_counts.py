@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surefooted import _play
-from surefooted.counts import REWARD_ROUNDING, Counts
-from surefooted.errors import InvalidTable
-from surefooted.space import Space
+from surefooted.data.counts import REWARD_ROUNDING, Counts
+from surefooted.errors import InvalidInput
+from surefooted.kernels import playing
+from surefooted.tables.space import Space
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)  # the same examples in every run
 
@@ -115,7 +115,7 @@ def test_counts_by_hand():
     assert counts.total == 4 and counts.n_transitions == 3
 
 
-@pytest.mark.parametrize("kernel", [_play.count_steps, _play.count_steps.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("kernel", [playing.count_steps, playing.count_steps.py_func], ids=["compiled", "plain"])
 def test_count_steps_stops_before_the_step_that_the_pool_cannot_hold(kernel):
     visits, sums, squares = np.zeros(2, dtype=np.int64), np.zeros(2), np.zeros(2)
     start, length, room = (np.zeros(2, dtype=np.int64) for _ in range(3))
@@ -172,7 +172,7 @@ def test_merging_leaves_the_other_alone_and_wants_the_same_space():
     assert unchanged(other, before)
     for different in (Space.full(4, 3), Space.full(4, 2, 2.0)):
         before = frozen(one)
-        with pytest.raises(InvalidTable, match="different spaces"):
+        with pytest.raises(InvalidInput, match="different spaces"):
             one.merge(Counts(different))
         assert unchanged(one, before)
 
@@ -181,7 +181,7 @@ def test_rewards_of_any_size_do_not_enter_bounded_counts_by_a_merge():
     space = Space.full(2, 1)
     bounded, free = Counts(space), Counts(space, bounded=False)
     free.add(0, 0, 50.0, 1)
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         bounded.merge(free)
     assert bounded.total == 0
 
@@ -216,7 +216,7 @@ def started():
 def test_an_impossible_step_changes_nothing(step):
     counts = started()
     before = frozen(counts)
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         counts.add(*step)
     assert unchanged(counts, before)
 
@@ -225,7 +225,7 @@ def test_an_impossible_step_changes_nothing(step):
 def test_a_history_with_an_impossible_step_changes_nothing_and_names_it(step):
     counts = started()
     before = frozen(counts)
-    with pytest.raises(InvalidTable, match="step 2: state") as error:
+    with pytest.raises(InvalidInput, match="step 2: state") as error:
         counts.add_history(*zip(GOOD, GOOD, step, GOOD, strict=True))
     assert len(error.value.faults) == 1
     assert unchanged(counts, before)
@@ -233,10 +233,10 @@ def test_a_history_with_an_impossible_step_changes_nothing_and_names_it(step):
 
 def test_a_history_names_every_impossible_step():
     counts = started()
-    with pytest.raises(InvalidTable) as error:
+    with pytest.raises(InvalidInput) as error:
         counts.add_history([0, 9, 1, 0], [0, 0, 1, 0], [0.5] * 4, [0, 0, 0, 7])
     assert [fault.split(":")[0] for fault in error.value.faults] == ["step 1", "step 2", "step 3"]
-    with pytest.raises(InvalidTable) as error:
+    with pytest.raises(InvalidInput) as error:
         counts.add_history([0, 0, 0], [0, 1, 0], [3.0, 1.0, nan], [0, 0, 0])
     assert error.value.faults == (
         "step 0: state 0, action 0: reward 3 is outside [0, 2]",
@@ -246,7 +246,7 @@ def test_a_history_names_every_impossible_step():
 
 @pytest.mark.parametrize("columns", [([0], [0, 0], [0.5], [0]), ([[0]], [[0]], [[0.5]], [[0]]), (0, 0, 0.5, 0)])
 def test_a_history_is_four_columns_of_one_length(columns):
-    with pytest.raises(InvalidTable, match="one length"):
+    with pytest.raises(InvalidInput, match="one length"):
         started().add_history(*columns)
 
 
@@ -265,8 +265,8 @@ def test_an_empty_history_is_no_history():
 def test_steps_by_index_that_do_not_exist_never_reach_the_compiled_loop(steps, monkeypatch):
     """Which would read and write where it must not: hence the stand-in."""
     counts = started()
-    monkeypatch.setattr(_play, "count_steps", lambda pairs, *_: len(pairs))
-    with pytest.raises(InvalidTable):
+    monkeypatch.setattr(playing, "count_steps", lambda pairs, *_: len(pairs))
+    with pytest.raises(InvalidInput):
         counts.add_steps(*(np.array(column) for column in steps))
 
 
@@ -278,7 +278,7 @@ def test_a_reward_may_miss_its_range_by_rounding_and_no_more(r_max):
     for r in (-0.9e-9 * r_max, r_max * (1 + 0.9e-9), 0.0, r_max):
         counts.add(0, 0, r, 0)
     for r in (-1.1e-9 * r_max, r_max * (1 + 1.1e-9)):
-        with pytest.raises(InvalidTable, match="outside"):
+        with pytest.raises(InvalidInput, match="outside"):
             counts.add(0, 0, r, 0)
     assert counts.total == 4
 
@@ -289,7 +289,7 @@ def test_unbounded_counts_take_any_finite_reward():
         counts.add(0, 0, r, 0)
     assert counts.reward_sum[0] == 2.0 and counts.reward_square[0] == 74.0
     for r in (nan, inf, -inf):
-        with pytest.raises(InvalidTable, match="outside the finite numbers"):
+        with pytest.raises(InvalidInput, match="outside the finite numbers"):
             counts.add(0, 0, r, 0)
     assert counts.total == 2
 

@@ -11,22 +11,23 @@ import numpy as np
 import pytest
 
 import adversarial_episodes as nasty
-from surefooted import oracle, solve
+from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.euler import EULER
 from surefooted.agents.learner import EpisodicLearner
 from surefooted.agents.ucbvi import UCBVI
-from surefooted.baseline import Baseline
-from surefooted.confidence import bernstein, likelihood
-from surefooted.episode_certificate import EpisodeLedger
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.certificates.episodes import EpisodeLedger
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.evaluation import margins as oracle
 from surefooted.problems.gridworld import gridworld
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate, simulate_episodes
-from surefooted.space import Space
+from surefooted.sets.confidence import bernstein, likelihood
+from surefooted.simulation.playing import simulate, simulate_episodes
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
 
 
 def same(a, b):
@@ -624,7 +625,7 @@ def test_a_learner_built_for_so_many_episodes_ends_with_a_clear_error_and_nothin
     for _ in range(5 * case.horizon):
         live.step()
     before = snapshot(agent)
-    with pytest.raises(InvalidTable, match="built for 5 episodes"):
+    with pytest.raises(InvalidInput, match="built for 5 episodes"):
         agent.begin(0)
     assert same(before, agent.state_dict())
 
@@ -646,7 +647,7 @@ def test_rewards_outside_their_range_are_taken_only_if_the_learner_takes_them():
         agent.begin(0)
         agent.observe(0, agent.act(0).action, 7.0, 0)
     strict = CUCBVI(case.space, 1, baseline=case.baseline(True), alpha=0.5)
-    with pytest.raises(InvalidTable, match="gaussian"):
+    with pytest.raises(InvalidInput, match="gaussian"):
         simulate(as_problem(case), strict, episodes=3)
 
 
@@ -729,7 +730,7 @@ BAD_SETTINGS = {
 def test_settings_that_mean_nothing_are_refused_by_name(name):
     case = some_case(1, baseline="first")
     word, change = BAD_SETTINGS[name]
-    with pytest.raises(InvalidTable, match=re.escape(word)):
+    with pytest.raises(InvalidInput, match=re.escape(word)):
         CUCBVI(**settings_of(case, **change(case)))
 
 
@@ -743,7 +744,7 @@ def test_every_fault_is_named_at_once():
     case = some_case(1)
     learner = UCBVI(other_space(case), 1)
     bad = {"alpha": 2, "patience": -1, "learn_from": "", "learner": learner, "bonus": "boxes", "space": learner.space}
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         CUCBVI(**settings_of(case, **bad))
     for word in ("alpha", "patience", "learn_from", "bonus", "baseline is on", "learner is on"):
         assert any(word in fault for fault in caught.value.faults), word
@@ -788,13 +789,13 @@ BAD_VALUES = {
 def test_values_that_no_baseline_could_have_are_refused(name):
     case = some_case(1)
     word, change = BAD_VALUES[name]
-    with pytest.raises(InvalidTable, match=re.escape(word)):
+    with pytest.raises(InvalidInput, match=re.escape(word)):
         Baseline(case.policy, values=change(case.values))
 
 
 def test_values_and_gain_are_not_both_given():
     case = some_case(1)
-    with pytest.raises(InvalidTable, match="not both"):
+    with pytest.raises(InvalidInput, match="not both"):
         Baseline(case.policy, gain=0.1, bias=np.zeros(case.space.n_states), values=case.values)
 
 
@@ -835,7 +836,7 @@ def test_an_impossible_step_is_refused_and_changes_nothing(name, is_known):
     for _ in range(10 * case.horizon + 1):
         live.step()
     before = snapshot(agent)
-    with pytest.raises(InvalidTable, match=re.escape(word)):
+    with pytest.raises(InvalidInput, match=re.escape(word)):
         agent.observe(*change(live.s, agent.act(live.s).action, 0))
     assert same(before, agent.state_dict())
     live.step()
@@ -846,7 +847,7 @@ def test_an_episode_begins_only_when_the_last_is_over_and_in_a_state_that_exists
     case = some_case(2)
     agent = build(case, "known", True)
     for s in (case.space.n_states, -1, 0.5, None):
-        with pytest.raises(InvalidTable, match="no such state"):
+        with pytest.raises(InvalidInput, match="no such state"):
             agent.begin(s)
     assert agent.episodes == 0 and not agent.decisions and agent.ledger.margin() == 0.0
     with pytest.raises(SurefootedError, match="no episode is under way"):
@@ -855,14 +856,14 @@ def test_an_episode_begins_only_when_the_last_is_over_and_in_a_state_that_exists
         agent.observe(0, 0, 0.0, 0)
     agent.begin(0)
     before = snapshot(agent)
-    with pytest.raises(InvalidTable, match="the episode is not over"):
+    with pytest.raises(InvalidInput, match="the episode is not over"):
         agent.begin(1)
     assert same(before, agent.state_dict())
     live = Live(case, agent, np.zeros(5, dtype=np.int64), 3)
     live.s = 0
     for _ in range(case.horizon):
         before = snapshot(agent)
-        with pytest.raises(InvalidTable, match=f"has played {agent.h} of {case.horizon} steps"):
+        with pytest.raises(InvalidInput, match=f"has played {agent.h} of {case.horizon} steps"):
             agent.begin(1)
         assert same(before, agent.state_dict())
         live.step()
@@ -880,15 +881,15 @@ def test_a_simulation_needs_starts_that_exist_and_an_agent_that_fits():
     for bad in (starts, -starts, starts[:2], np.array([0, 0.5, 1])):
         agent = build(case, "known", True)
         before = snapshot(agent)
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             simulate(problem, agent, episodes=3, starts=bad)
         assert same(before, agent.state_dict())
     agent = build(case, "known", True)
     simulate(problem, agent, episodes=3)
-    with pytest.raises(InvalidTable, match="has played already"):
+    with pytest.raises(InvalidInput, match="has played already"):
         simulate(problem, agent, episodes=3)
     longer = Problem("longer", case.mdp, case.policy, 0, case.horizon + 1)
-    with pytest.raises(InvalidTable, match="horizon"):
+    with pytest.raises(InvalidInput, match="horizon"):
         simulate(longer, build(case, "known", True), episodes=3)
 
 
@@ -911,7 +912,7 @@ def test_a_policy_with_another_number_of_rules_is_not_bounded(rules):
     policy = Policy.deterministic(case.space, np.ones((rules, 1), dtype=int))
     for learner in (UCBVI(case.space, 5, confidence=knowing(case)), EULER(case.space, 5)):
         for policies in ([policy], [policy] * 5, [policy, case.policy]):
-            with pytest.raises(InvalidTable, match=r"decision rules|stages"):
+            with pytest.raises(InvalidInput, match=r"decision rules|stages"):
                 learner.bound(policies, "pessimistic")
 
 
@@ -921,7 +922,7 @@ def test_a_learner_that_proposes_another_number_of_rules_is_refused_and_nothing_
     learner = Echo(case.space, 2, confidence=knowing(case)).says(policy)
     agent = CUCBVI(case.space, 2, baseline=case.baseline(True), alpha=0.5, learner=learner)
     before = snapshot(agent)
-    with pytest.raises(InvalidTable, match=r"decision rules|stages"):
+    with pytest.raises(InvalidInput, match=r"decision rules|stages"):
         agent.begin(0)
     assert same(before, agent.state_dict())
 

@@ -8,10 +8,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from surefooted import _files
 from surefooted.errors import SurefootedError, UnreadableFile
-from surefooted.mdp import TabularMDP
 from surefooted.problems import Problem, gridworld, riverswim
+from surefooted.tables import files
+from surefooted.tables.mdp import TabularMDP
 
 
 def saved(path, **changes):
@@ -173,6 +173,6 @@ def test_a_table_reads_the_file_of_a_problem_but_not_the_reverse(tmp_path):
 def test_the_format_is_part_of_every_file(tmp_path):
     riverswim().save(tmp_path / "problem.npz")
     with np.load(tmp_path / "problem.npz", allow_pickle=False) as arrays:
-        assert int(arrays["format"]) == _files.FORMAT
+        assert int(arrays["format"]) == files.FORMAT
         assert all(arrays[name].dtype.kind in "iufU" for name in arrays.files)
     assert zipfile.is_zipfile(tmp_path / "problem.npz")

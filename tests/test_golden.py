@@ -12,19 +12,19 @@ import pytest
 
 import surefooted as sf
 from surefooted.problems.problem import Problem
-from surefooted.simulation import EpisodicRun, Run
+from surefooted.simulation.playing import EpisodicRun, Run
 
 PAPER: dict[str, Any] = {"confidence": sf.confidence.simplified_bernstein, "bounded": False}
 BOUNDED = sf.Noise("bernoulli")
 
 
 def known(problem: Problem) -> sf.Baseline:
-    """The problem's baseline with its gain and bias, or its values."""
+    """The baseline with its gain and bias, or its values, to 12 digits: the last ones depend on the machine."""
     if problem.horizon is not None:
         values = sf.solve.policy_values(problem.mdp, problem.baseline, problem.horizon)
-        return sf.Baseline(problem.baseline, values=values)
+        return sf.Baseline(problem.baseline, values=values.round(12))
     played = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
-    return sf.Baseline(problem.baseline, played.gain, played.bias)
+    return sf.Baseline(problem.baseline, round(played.gain, 12), played.bias.round(12))
 
 
 def average(problem: Problem, steps: int, **options: Any) -> Run:

@@ -13,8 +13,8 @@ from gymnasium.utils.env_checker import check_env
 from scipy.stats import binom
 
 import surefooted as sf
-from surefooted._registration import IDS
-from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.gym.registration import IDS
 
 
 @pytest.mark.parametrize("identity", IDS.values())
@@ -26,9 +26,17 @@ def test_every_problem_is_registered_and_passes_gymnasiums_checker(identity):
     env.close()
 
 
-@pytest.mark.parametrize("first, second", [("gymnasium", "surefooted"), ("surefooted", "gymnasium")])
-def test_registration_works_whichever_package_comes_first(first, second):
-    code = f"import {first}, {second}; import gymnasium; gymnasium.make('surefooted/Inventory-v0', capacity=3).reset()"
+@pytest.mark.parametrize(
+    "imports, identity",
+    [
+        ("surefooted.gym, gymnasium", "surefooted/Inventory-v0"),
+        ("gymnasium, surefooted", "surefooted/Inventory-v0"),
+        ("gymnasium", "surefooted:surefooted/Inventory-v0"),
+        ("surefooted, gymnasium", "surefooted.gym:surefooted/Inventory-v0"),
+    ],
+)
+def test_problems_are_registered_by_the_imports_that_gymnasium_expects(imports, identity):
+    code = f"import {imports}; gymnasium.make({identity!r}, capacity=3).reset()"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
@@ -41,7 +49,7 @@ def test_the_mask_marks_the_actions_of_the_state_and_others_are_refused_without_
     env = sf.gym.TabularEnv(sf.problems.inventory())
     _, info = env.reset(seed=0, options={"state": 4})
     assert info["action_mask"].tolist() == [1, 1, 1, 0, 0, 0, 0]
-    with pytest.raises(InvalidTable, match="state 4: action 3 is not available"):
+    with pytest.raises(InvalidInput, match="state 4: action 3 is not available"):
         env.step(3)
     assert env.action_mask().tolist() == [1, 1, 1, 0, 0, 0, 0]
 
@@ -87,7 +95,7 @@ def test_a_horizon_truncates_and_never_terminates():
     env = sf.gym.TabularEnv(sf.problems.gridworld(horizon=3))
     env.reset(seed=0)
     assert [env.step(3)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
-    with pytest.raises(InvalidTable, match="call reset"):
+    with pytest.raises(InvalidInput, match="call reset"):
         env.step(3)
     env.reset()
     env.step(3)
@@ -173,7 +181,7 @@ def test_cliff_walking_takes_thirteen_steps():
     ],
 )
 def test_a_faulty_p_is_refused(p, kwargs, fault):
-    with pytest.raises(InvalidTable, match=fault):
+    with pytest.raises(InvalidInput, match=fault):
         sf.gym.table(p, **kwargs)
 
 
@@ -230,9 +238,9 @@ def test_what_is_not_discrete_is_refused_and_what_is_outside_too():
         sf.gym.Bridge(box)
     env = Counter(spaces.Discrete(2), spaces.Discrete(2), lambda n: n)
     agent = sf.agents.FixedPolicy(sf.Policy.always(sf.gym.Bridge(env).space, 0))
-    with pytest.raises(InvalidTable, match="2 is not in Discrete"):
+    with pytest.raises(InvalidInput, match="2 is not in Discrete"):
         sf.gym.drive(sf.gym.Bridge(env, reward_range=(0, 9)), agent, steps=2)
-    with pytest.raises(InvalidTable, match="reward 2 is outside the declared range"):
+    with pytest.raises(InvalidInput, match="reward 2 is outside the declared range"):
         sf.gym.drive(sf.gym.Bridge(Counter(*SPACES["offset"][:1] * 2, SPACES["offset"][1])), recorder(4), steps=3)
 
 
@@ -273,7 +281,7 @@ def test_termination_is_learnt_and_truncation_is_not():
 def test_masks_are_respected():
     space, encode = SPACES["offset"]
     env = Counter(space, space, encode, masked=np.array([0, 1, 1, 1], dtype=np.int8))
-    with pytest.raises(InvalidTable, match=r"step 2 cannot be played: 1 fault\s+- state 1: action 0 is masked"):
+    with pytest.raises(InvalidInput, match=r"step 2 cannot be played: 1 fault\s+- state 1: action 0 is masked"):
         sf.gym.drive(sf.gym.Bridge(env, (0, 9)), Recorder(), steps=3)
     available = np.array([[True] * 4] + [[False, True, True, True]] * 3)
     bridge = sf.gym.Bridge(env, (0, 9), available=available)
@@ -292,7 +300,7 @@ def test_masks_are_respected():
 )
 def test_a_faulty_bridge_is_refused(kwargs, fault):
     space, encode = SPACES["offset"]
-    with pytest.raises(InvalidTable, match=fault):
+    with pytest.raises(InvalidInput, match=fault):
         sf.gym.Bridge(Counter(space, space, encode), **kwargs)
 
 
@@ -325,7 +333,7 @@ def test_a_fixed_policy_answers_the_same_until_it_observes_and_plays_its_rules_i
     assert staged.act(0).action == 2
     staged.begin(0)
     assert staged.act(0).action == 0
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         agent.observe(0, 3, 0.0, 0)
     assert pickle.loads(pickle.dumps(agent)).act(0) == agent.act(0)
 
@@ -380,7 +388,7 @@ def test_an_environment_that_cuts_episodes_short_is_refused():
     space, encode = SPACES["offset"]
     limited = gymnasium.wrappers.TimeLimit(Counter(space, space, encode), max_episode_steps=2)
     bridge = sf.gym.Bridge(limited, (0, 4))
-    with pytest.raises(InvalidTable, match="after 2 steps, the agent's has 5"):
+    with pytest.raises(InvalidInput, match="after 2 steps, the agent's has 5"):
         sf.gym.drive(bridge, Episodes(bridge.space, 5), steps=5)
     fitting = Episodes(bridge.space, 2)
     sf.gym.drive(bridge, fitting, steps=4)

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefooted as sf
-from surefooted import _log_files, _log_rows, history
-from surefooted.errors import InvalidTable, SurefootedError, UnreadableFile
-from surefooted.history import read_history, write_history
+from surefooted.data import history, log_files, log_rows
+from surefooted.data.history import read_history, write_history
+from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)  # the same examples in every run
 SPACE = sf.Space.from_available(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool), 2.0)
@@ -190,7 +190,7 @@ def test_every_row_is_used_or_has_the_reason_that_dictionaries_find_in_batches_o
     assert read.unusable == {reason: len(numbers) for reason, numbers in wanted.items()}
     for reason, examples in read.examples.items():
         if not reason.startswith("next_state is not"):  # these are found in another order
-            assert [example.row for example in examples] == wanted[reason][: _log_rows.EXAMPLES]
+            assert [example.row for example in examples] == wanted[reason][: log_rows.EXAMPLES]
         assert {example.row for example in examples} <= set(wanted[reason])
     assert equal(read, read_history(table, SPACE, stages=stages, batch=batch))
 
@@ -208,7 +208,7 @@ def test_csv_parquet_rows_and_several_files_are_one_log(tmp_path_factory, rows, 
     pcsv.write_csv(table, folder / "whole.csv")
     pq.write_table(table, folder / "whole.parquet", row_group_size=5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_log_files, "BLOCK", block)
+        patch.setattr(log_files, "BLOCK", block)
         assert equal(whole, read_history(folder / "whole.csv", SPACE, batch=batch))
         assert equal(whole, read_history(str(folder / "whole.parquet"), SPACE, batch=batch))
     if rows:
@@ -339,7 +339,7 @@ def test_a_log_without_episodes_begins_one_after_an_end_and_at_t_0():
     assert read.episodes == 2 and read.used == 4
     ended = [r | {"terminated": i == 2} for i, r in enumerate(jump)]
     assert read_history(ended, SPACE, batch=1).used == 4
-    with pytest.raises(InvalidTable, match="stages need column t"):
+    with pytest.raises(InvalidInput, match="stages need column t"):
         read_history(flat, SPACE, stages=3)
 
 
@@ -359,7 +359,7 @@ def test_labels_and_numbers_can_be_mixed_unless_labels_are_numbers():
     assert read.used == 1 and read.counts.rows()[1].tolist() == [2]
     assert read_history([row(state="1.0", action=1)], SPACE, state_labels=("0", "1", "2")).used == 1
     for bad in ("abc", ("a", "b"), ("a", "a", "b")):
-        with pytest.raises(InvalidTable, match="state_labels"):
+        with pytest.raises(InvalidInput, match="state_labels"):
             read_history(rows, SPACE, state_labels=bad)
 
 
@@ -380,7 +380,7 @@ def test_other_names_of_columns_and_columns_left_out(tmp_path):
         ({"next_state": "stock"}, "cannot be both"),
         ({"state": None}, "no column None for state"),
     ]:
-        with pytest.raises(InvalidTable) as error:
+        with pytest.raises(InvalidInput) as error:
             read_history(path, SPACE, columns=columns | wrong)
         assert said in str(error.value) and str(path) in str(error.value) and "'stock'" in str(error.value)
 
@@ -438,7 +438,7 @@ def test_types_of_parquet_files(tmp_path):
         assert read.unusable == {"episode is missing": 1, "truncated is missing": 1} and read.used == 1
     assert read_history(table.append_column("t", pa.nulls(3)), SPACE).unusable["t is missing"] == 2
     moment = table.append_column("t", pa.array([0, 1, 2], pa.timestamp("s")))
-    with pytest.raises(InvalidTable, match="column 't' holds timestamp"):
+    with pytest.raises(InvalidInput, match="column 't' holds timestamp"):
         read_history(moment, SPACE)
     assert (
         read_history(
@@ -498,7 +498,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path):
     for name, said in broken_files(tmp_path).items():
         with pytest.raises(SurefootedError) as error:
             read_history(tmp_path / name, SPACE)
-        assert isinstance(error.value, InvalidTable | UnreadableFile), name
+        assert isinstance(error.value, InvalidInput | UnreadableFile), name
         assert name in str(error.value) and said in str(error.value), str(error.value)
 
 
@@ -515,7 +515,7 @@ def test_corrupt_bytes_never_surface_as_another_error(tmp_path):
             path.write_bytes(bytes(bad[: rng.integers(len(bad) // 2, len(bad) + 1)]))
             try:
                 read = read_history(path, SPACE)
-            except (InvalidTable, UnreadableFile) as error:
+            except (InvalidInput, UnreadableFile) as error:
                 assert path.name in str(error)
             else:
                 assert read.used + sum(read.unusable.values()) == read.rows
@@ -523,14 +523,14 @@ def test_corrupt_bytes_never_surface_as_another_error(tmp_path):
 
 @pytest.mark.parametrize("source", [[], [3], "nowhere.csv", ["nowhere.csv", "nor.parquet"]], ids=str)
 def test_what_is_no_log(source):
-    with pytest.raises((InvalidTable, UnreadableFile), match=r"no log|nothing in it|nowhere\.csv: no such file"):
+    with pytest.raises((InvalidInput, UnreadableFile), match=r"no log|nothing in it|nowhere\.csv: no such file"):
         read_history(source, SPACE)
 
 
 def test_files_that_do_not_belong_together(tmp_path):
     csv(tmp_path / "a.csv", "state,action,reward,next_state", "0,0,0,0")
     csv(tmp_path / "b.csv", "t,state,action,reward,next_state", "0,0,0,0,0")
-    with pytest.raises(InvalidTable, match="not one log"):
+    with pytest.raises(InvalidInput, match="not one log"):
         read_history(tmp_path, SPACE)
     with pytest.raises(UnreadableFile, match="is there twice"):
         read_history([tmp_path / "a.csv", tmp_path / ".." / tmp_path.name / "a.csv"], SPACE)
@@ -541,7 +541,7 @@ def test_files_that_do_not_belong_together(tmp_path):
 
 def test_strict_lists_every_reason_with_a_row():
     rows = [row(), row(episode=1, reward=7), row(episode=2, reward=8), row(episode=3, state=9)]
-    with pytest.raises(InvalidTable) as error:
+    with pytest.raises(InvalidInput) as error:
         read_history(rows, SPACE, strict=True)
     assert len(error.value.faults) == 2 and error.value.faults[0].startswith(
         "2 rows: reward is outside [0, 2]; rows, row 2"
@@ -554,7 +554,7 @@ def test_rewards_of_any_size_where_counts_are_not_bounded():
     assert read_history(rows, SPACE, bounded=False).unusable == {"reward is not finite": 1}
     assert read_history(rows[2:], SPACE).used == 1  # rounding
     for wrong in ({"stages": 0}, {"batch": 0}, {"batch": 1.5}):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             read_history(rows, SPACE, **wrong)
 
 
@@ -590,7 +590,7 @@ def test_an_agent_begins_with_what_was_logged_and_takes_nothing_afterwards(tmp_p
     assert np.array_equal(learner.counts.visits, 2 * read.counts.visits)
     agent.begin(problem.start)
     before = learner.counts.state_dict()
-    with pytest.raises(InvalidTable, match="begun already"):
+    with pytest.raises(InvalidInput, match="begun already"):
         read.into(agent)
     after = learner.counts.state_dict()
     assert all(np.array_equal(before[key], after[key]) for key in before)
@@ -641,7 +641,7 @@ def test_what_an_agent_must_not_be_given(simulated):
         (read, limited, "bonus='boxes'"),
         (odd, some["UCBVI"], "accidents=True"),
     ]:
-        with pytest.raises(InvalidTable, match=said):
+        with pytest.raises(InvalidInput, match=said):
             one.into(agent)
     odd.into(some["UCBVI"], accidents=True)
     assert some["UCBVI"].counts.total == 1
@@ -662,9 +662,9 @@ def test_behaviour_by_hand():
     wanted = 2 * (3 * np.log(1.5) + np.log(0.5) + 2 * np.log(2))
     assert fits.never == 0 and fits.degrees == 2 and fits.deviance == pytest.approx(wanted)
     assert str(fits).startswith("0 of 6 logged actions are never played") and "expected 2 ± 2.0" in str(fits)
-    with pytest.raises(InvalidTable, match="stages=3"):
+    with pytest.raises(InvalidInput, match="stages=3"):
         read.behaviour_matches(sf.Policy.deterministic(space, [[0, 1]] * 3))
-    with pytest.raises(InvalidTable, match="the policy is on"):
+    with pytest.raises(InvalidInput, match="the policy is on"):
         read.behaviour_matches(sf.Policy.uniform(SPACE))
 
 
@@ -725,9 +725,9 @@ def test_writing_refuses_what_could_not_be_read_and_leaves_the_old_file(tmp_path
         ("log.csv", {"state": [0]}, "column 'action' is missing"),
         ("log.csv", good | {"t": [1]}, "one length"),
     ]:
-        with pytest.raises(InvalidTable, match=said):
+        with pytest.raises(InvalidInput, match=said):
             write_history(tmp_path / path, log)
-    with pytest.raises(InvalidTable, match="column 'state'"):
+    with pytest.raises(InvalidInput, match="column 'state'"):
         write_history(tmp_path / "log.csv", good | {"state": [0, 5]}, state_labels=["low", "high"])
     assert not os.listdir(tmp_path)
     write_history(tmp_path / "log.csv", good)
@@ -741,7 +741,7 @@ def test_writing_refuses_what_could_not_be_read_and_leaves_the_old_file(tmp_path
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, suffix):
     n, path = 200_000, tmp_path / f"log{suffix}"
-    monkeypatch.setattr(_log_files, "BLOCK", 1 << 14)
+    monkeypatch.setattr(log_files, "BLOCK", 1 << 14)
     state = np.arange(n + 1) % 3
     steps = {
         "state": state[:-1],
@@ -750,14 +750,14 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, suffix):
         "next_state": state[1:],
     }
     write_history(path, steps | {"t": np.arange(n)})
-    sizes, arrow, add = [], [], _log_rows.Rows.add
+    sizes, arrow, add = [], [], log_rows.Rows.add
 
     def watched(self, part):
         sizes.append(len(part.columns["t"]))
         arrow.append(pa.total_allocated_bytes())
         add(self, part)
 
-    monkeypatch.setattr(_log_rows.Rows, "add", watched)
+    monkeypatch.setattr(log_rows.Rows, "add", watched)
     read_history(path, SPACE, batch=1000)  # compiles
     sizes.clear()
     before = pa.total_allocated_bytes()
@@ -782,7 +782,7 @@ def test_the_compiled_walk_is_the_plain_one(monkeypatch):
     for rows, stages in ((named, 1), (named, 2), (unnamed, 1), (unnamed, 2), (timeless, 1)):
         compiled = read_history(rows, SPACE, stages=stages, batch=4)
         with monkeypatch.context() as patch:
-            patch.setattr(_log_rows, "follow", _log_rows.follow.py_func)
+            patch.setattr(log_rows, "follow", log_rows.follow.py_func)
             assert equal(compiled, read_history(rows, SPACE, stages=stages, batch=5))
         assert all(len(some) == min(compiled.unusable[reason], 3) for reason, some in compiled.examples.items())
     clocked = [r | {"t": t} for t, r in zip((0, 1, 0, 2, 3), unnamed * 5, strict=False)]

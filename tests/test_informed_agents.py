@@ -13,23 +13,24 @@ import pytest
 
 import adversarial_structure as structure
 import surefooted as sf
-from surefooted import confidence as sets
-from surefooted import simulation, solve, studies
+from surefooted import solve, studies
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
-from surefooted.baseline import Baseline
-from surefooted.certificate import Past
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.history import read_history, write_history
-from surefooted.knowledge import Knowledge
-from surefooted.live import LiveSet
-from surefooted.mdp import TabularMDP
-from surefooted.mechanics import Mechanics, NoiseCounts
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.certificates.replay import Past
+from surefooted.data.counts import Counts
+from surefooted.data.history import read_history, write_history
+from surefooted.errors import InvalidInput
+from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
 from surefooted.problems.problem import Problem
-from surefooted.simulation import simulate, simulate_episodes
+from surefooted.sets import confidence as sets
+from surefooted.simulation import playing as simulation
+from surefooted.simulation.playing import simulate, simulate_episodes
 from surefooted.studies import building, spec
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
 from surefooted.testing import Live, check_agent, same
 
 LAW = (0.5, 0.3, 0.2)
@@ -383,7 +384,7 @@ def test_restored_after_trust_it_does_not_go_back_to_what_was_contradicted(kind)
     live.begin_if_due()
     try:
         twin = fork(live, lambda: build(kind, problem, knowledge))
-    except InvalidTable:
+    except InvalidInput:
         return  # to be refused is as good
     assert twin.agent.informed is None
 
@@ -428,7 +429,7 @@ def test_trust_brings_observed_noise_before_the_start_only(kind):
     late = Told(build(kind, problem), problem, 2)
     late.play(20)
     before = late.agent.state_dict()
-    with pytest.raises(InvalidTable, match="comes too late"):
+    with pytest.raises(InvalidInput, match="comes too late"):
         late.agent.trust(knowledge)
     assert same(before, late.agent.state_dict()) and late.agent.informed is None
 
@@ -440,7 +441,7 @@ def test_observed_noise_comes_too_late_within_the_first_episode(kind):
     live.play(2)
     try:
         live.agent.trust(Knowledge.of(problem, "mechanics"))
-    except InvalidTable as error:
+    except InvalidInput as error:
         assert "too late" in str(error)
         return
     live.play(10)
@@ -541,7 +542,7 @@ def test_an_own_learner_must_be_told_by_its_owner():
         counts = Counts(arms().space)
 
     agent = CUCRL2(arms().space, baseline=Baseline(arms().baseline), alpha=0.5, learner=Own())
-    with pytest.raises(InvalidTable, match="an own learner is given"):
+    with pytest.raises(InvalidInput, match="an own learner is given"):
         agent.trust(None)
 
 
@@ -581,7 +582,7 @@ def test_noise_that_is_missing_or_impossible_is_refused_and_changes_nothing(kind
     agent = live.agent
     a = agent.act(live.s).action
     before = pickle.loads(pickle.dumps(agent.state_dict()))
-    with pytest.raises(InvalidTable, match=r"noise|counted"):
+    with pytest.raises(InvalidInput, match=r"noise|counted"):
         agent.observe(live.s, a, 0.0, max(0, min(3, live.s + a) - 1), noise)
     assert same(before, agent.state_dict())
     live.play(30)
@@ -599,7 +600,7 @@ def test_a_whole_number_that_is_a_float_is_taken_or_refused(kind, noise):
     try:
         agent.observe(live.s, a, 0.0, max(0, min(3, live.s + a) - 1), noise)
         assert not agent.contradictions
-    except InvalidTable:
+    except InvalidInput:
         assert same(before, agent.state_dict())
 
 
@@ -611,7 +612,7 @@ def test_noise_that_is_not_expected_is_refused_and_changes_nothing(kind, knowled
     live.play(9)
     live.begin_if_due()
     before = pickle.loads(pickle.dumps(live.agent.state_dict()))
-    with pytest.raises(InvalidTable, match="noise is given"):
+    with pytest.raises(InvalidInput, match="noise is given"):
         live.agent.observe(live.s, live.agent.act(live.s).action, 0.0, 0, 0)
     assert same(before, live.agent.state_dict())
 
@@ -635,12 +636,12 @@ def test_noise_that_leads_elsewhere_contradicts_the_mechanics(kind):
 @pytest.mark.parametrize("kind", (*STEPS, *EPISODES))
 def test_knowledge_of_another_space_is_refused_and_changes_nothing(kind):
     problem, other = world(kind), arms()
-    with pytest.raises(InvalidTable, match="the agent on"):
+    with pytest.raises(InvalidInput, match="the agent on"):
         build(kind, problem, Knowledge(other.space))
     live = Told(build(kind, problem, Knowledge.of(problem, "mechanics")), problem, 3)
     live.play(30)
     before = live.agent.state_dict()
-    with pytest.raises(InvalidTable, match="the agent on"):
+    with pytest.raises(InvalidInput, match="the agent on"):
         live.agent.trust(Knowledge(other.space))
     assert same(before, live.agent.state_dict())
     live.play(30)
@@ -650,24 +651,24 @@ def test_knowledge_of_another_space_is_refused_and_changes_nothing(kind):
 @pytest.mark.parametrize("confidence", [sets.hoeffding, sets.hoeffding_paper])
 def test_knowledge_with_balls_is_refused(kind, confidence):
     problem = world(kind)
-    with pytest.raises(InvalidTable, match="is not made of them"):
+    with pytest.raises(InvalidInput, match="is not made of them"):
         build(kind, problem, Knowledge.of(problem, "mechanics"), confidence=confidence)
     agent = build(kind, problem, confidence=confidence)
-    with pytest.raises(InvalidTable, match="is not made of them"):
+    with pytest.raises(InvalidInput, match="is not made of them"):
         agent.trust(Knowledge.of(problem, "mechanics"))
     assert agent.informed is None
 
 
 def test_the_papers_bonus_with_knowledge_is_refused():
     problem = stock(4)
-    with pytest.raises(InvalidTable, match="knowledge has no effect"):
+    with pytest.raises(InvalidInput, match="knowledge has no effect"):
         UCBVI(problem.space, 4, bonus="hoeffding", episodes=9, knowledge=Knowledge.of(problem, "rewards"))
 
 
 def test_the_papers_bonus_refuses_to_trust_knowledge_later():
     problem = stock(4)
     agent = UCBVI(problem.space, 4, bonus="hoeffding", episodes=9)
-    with pytest.raises(InvalidTable, match="knowledge has no effect"):
+    with pytest.raises(InvalidInput, match="knowledge has no effect"):
         agent.trust(Knowledge.of(problem, "rewards"))
 
 
@@ -677,7 +678,7 @@ def test_observed_mechanics_cannot_be_simulated_where_there_are_no_laws(kind):
     knowledge = Knowledge.of(problem, "mechanics")
     bare = Problem("bare", problem.mdp, problem.baseline, 0, problem.horizon)
     agent = build(kind, problem, knowledge)
-    with pytest.raises(InvalidTable, match="has no mechanics and laws to draw it from"):
+    with pytest.raises(InvalidInput, match="has no mechanics and laws to draw it from"):
         run_of(bare, agent, 40, 0)
     run_of(problem, agent, 40, 0)  # nothing has changed
 
@@ -904,7 +905,7 @@ def test_a_study_takes_a_directory_of_logs_and_notices_a_change_in_it(tmp_path):
     (logs / ".hidden").write_text("no log")
     building.check(study)
     (logs / "2.csv").rename(logs / "3.csv")
-    with pytest.raises(InvalidTable, match="has changed since"):
+    with pytest.raises(InvalidInput, match="has changed since"):
         building.check(study)
 
 
@@ -918,7 +919,7 @@ def test_a_log_is_looked_for_beside_the_study_as_a_problem_is(tmp_path):
 
 @pytest.mark.parametrize("knowledge", ['["luck"]', '"luck"', '["mechanics", "luck"]'])
 def test_a_study_with_unknown_knowledge_is_refused(knowledge):
-    with pytest.raises(InvalidTable, match="there is no part 'luck'"):
+    with pytest.raises(InvalidInput, match="there is no part 'luck'"):
         building.check(study_of(knowledge=knowledge))
 
 
@@ -965,7 +966,7 @@ def test_the_noise_of_an_environment_is_told(kind):
     liar = build(kind, problem, knowledge)
     sf.gym.drive(sf.gym.Bridge(Teller(problem, lie=True)), liar, 120, seed=1)
     assert "leads to state" in liar.contradictions[0]
-    with pytest.raises(InvalidTable, match="the mechanics observe their noise"):
+    with pytest.raises(InvalidInput, match="the mechanics observe their noise"):
         sf.gym.drive(sf.gym.Bridge(Teller(problem, silent=True)), build(kind, problem, knowledge), 9, seed=1)
 
 
@@ -987,7 +988,7 @@ def test_noise_cannot_be_told_where_the_end_of_an_episode_absorbs():
     bridge = sf.gym.Bridge(Falls(), termination="absorb")
     mechanics = Mechanics.of(bridge.space, lambda s, a, xi: 2 if s == 2 or xi else 0, 2, observed=True)
     agent = UCBVI(bridge.space, 4, knowledge=Knowledge(bridge.space, mechanics=mechanics))
-    with pytest.raises(InvalidTable, match="have no noise to tell"):
+    with pytest.raises(InvalidInput, match="have no noise to tell"):
         sf.gym.drive(bridge, agent, 50, seed=1)
     inferred = Mechanics.of(bridge.space, lambda s, a, xi: 2 if s == 2 or xi else 0, 2)
     agent = UCBVI(bridge.space, 4, knowledge=Knowledge(bridge.space, mechanics=inferred))
@@ -1017,5 +1018,5 @@ def test_a_study_may_tell_the_noise_or_import_what_is_known(tmp_path, monkeypatc
     run_of(problem, told, 300, 1)
     assert told.informed.noise.values[0].sum() == 300 and not told.contradictions
     assert own.informed.knowledge.reward_mean is not None
-    with pytest.raises(InvalidTable, match="name them too"):
+    with pytest.raises(InvalidInput, match="name them too"):
         Knowledge.of(problem, "noise")

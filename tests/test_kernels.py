@@ -14,7 +14,8 @@ from scipy.sparse.csgraph import connected_components
 
 import oracles
 import surefooted as sf
-from surefooted import _bonus, _compile, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust, _rows
+from surefooted.data import log_rows
+from surefooted.kernels import bonus, compile, exact, intervals, knowledge, narrow, playing, robust, rows
 
 SEEDS = range(12)
 
@@ -48,22 +49,22 @@ def random_chain(seed, n=6, eps=None):
 
 def kernels():
     """Every compiled kernel of the package, by name."""
-    files = (_bonus, _intervals, _kernels, _known, _log_rows, _narrow, _play, _robust, _rows)
+    files = (bonus, intervals, exact, knowledge, log_rows, narrow, playing, robust, rows)
     return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
 
 
 def test_whoever_takes_a_generator_counts_references():
     takers = [name for name, k in kernels().items() if np.random.Generator in get_type_hints(k.py_func).values()]
-    assert takers == ["surefooted._play.draw_steps", "surefooted._play.play_randomised"]
+    assert takers == ["surefooted.kernels.playing.draw_steps", "surefooted.kernels.playing.play_randomised"]
     assert all(kernels()[name].targetoptions.get("_nrt", True) for name in takers)
 
 
 def test_no_kernel_keeps_a_generator_or_an_array():
     generator, draws = np.random.default_rng(0), np.empty((1, 2))
-    _play.draw_steps(generator, 1, draws)
+    playing.draw_steps(generator, 1, draws)
     held = sys.getrefcount(generator), sys.getrefcount(draws)
     for _ in range(100):
-        _play.draw_steps(generator, 1, draws)
+        playing.draw_steps(generator, 1, draws)
     assert (sys.getrefcount(generator), sys.getrefcount(draws)) == held
     problem, held_after = sf.problems.maintenance(), []  # its baseline is randomised
     for steps in (50, 2_000):
@@ -76,7 +77,7 @@ def test_no_kernel_keeps_a_generator_or_an_array():
     assert held_after[0] == held_after[1] and plans > 20
 
 
-@both(_kernels.add_mean)
+@both(exact.add_mean)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_add_mean_adds_what_a_row_earns_to_what_there_is(kernel, seed):
     p, v = random_chain(seed)
@@ -86,7 +87,7 @@ def test_add_mean_adds_what_a_row_earns_to_what_there_is(kernel, seed):
     assert kernel(-3.0, ptr[2], ptr[2], state, mass, v) == -3.0  # a row without successors
 
 
-@both(_kernels.strong_components)
+@both(exact.strong_components)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_strong_components_are_those_of_scipy_in_reverse_topological_order(kernel, seed):
     rng = np.random.default_rng(seed)
@@ -107,12 +108,12 @@ def test_strong_components_of_a_path_of_a_hundred_thousand_states_do_not_overflo
     n = 100_000
     component = np.empty(n, dtype=np.int64)
     ptr, onwards = np.arange(n + 1), np.minimum(np.arange(n) + 1, n - 1)
-    assert _kernels.strong_components(ptr, onwards, component) == n
+    assert exact.strong_components(ptr, onwards, component) == n
     assert component[0] == n - 1 and component[-1] == 0
-    assert _kernels.strong_components(ptr, (np.arange(n) + 1) % n, component) == 1
+    assert exact.strong_components(ptr, (np.arange(n) + 1) % n, component) == 1
 
 
-@both(_kernels.relative_values)
+@both(exact.relative_values)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_relative_values_bound_the_gain_after_any_number_of_sweeps_and_end_in_the_bias(kernel, seed):
     p, r = random_chain(seed)
@@ -129,7 +130,7 @@ def test_relative_values_bound_the_gain_after_any_number_of_sweeps_and_end_in_th
     assert v == pytest.approx(bias - bias[0], abs=1e-9)
 
 
-@both(_kernels.relative_values)
+@both(exact.relative_values)
 def test_relative_values_settle_on_a_periodic_chain(kernel):
     v = np.zeros(3)
     lower, upper, _ = kernel(*csr(np.roll(np.eye(3), 1, axis=1)), np.array([0.0, 0.5, 1.0]), 0.9, 1e-12, 10_000, v)
@@ -137,12 +138,12 @@ def test_relative_values_settle_on_a_periodic_chain(kernel):
     assert v == pytest.approx([0.0, 0.5, 0.5], abs=1e-10)  # h(0) + 1/2 = 0 + h(1), h(1) + 1/2 = 1/2 + h(2)
 
 
-@both(_kernels.relative_values)
+@both(exact.relative_values)
 def test_relative_values_make_no_sweep_when_none_is_allowed(kernel):
     assert kernel(*csr(np.eye(1)), np.ones(1), 0.9, 1e-9, 0, np.zeros(1)) == (-np.inf, np.inf, 0)
 
 
-@both(_kernels.stationary)
+@both(exact.stationary)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_stationary_is_the_left_eigenvector(kernel, seed):
     p, _ = random_chain(seed)
@@ -152,7 +153,7 @@ def test_stationary_is_the_left_eigenvector(kernel, seed):
     assert d.sum() == pytest.approx(1, abs=1e-15)
 
 
-@both(_kernels.stationary)
+@both(exact.stationary)
 def test_stationary_settles_on_a_periodic_chain_and_says_when_it_did_not(kernel):
     p, d = np.roll(np.eye(4), 1, axis=1), np.eye(4)[0].copy()
     assert kernel(*csr(p), 0.9, 1e-12, 3, d) == -1
@@ -160,7 +161,7 @@ def test_stationary_settles_on_a_periodic_chain_and_says_when_it_did_not(kernel)
     assert d == pytest.approx(np.full(4, 0.25), abs=1e-11)
 
 
-@both(_kernels.absorb)
+@both(exact.absorb)
 @pytest.mark.parametrize("accuracy", [1e-3, 1e-10])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_absorb_solves_leaking_rows_to_the_accuracy_asked_for(kernel, accuracy, seed):
@@ -172,7 +173,7 @@ def test_absorb_solves_leaking_rows_to_the_accuracy_asked_for(kernel, accuracy, 
     assert kernel(*csr(leaking), cost, 0.0, 1, np.zeros((5, 2))) == -1
 
 
-@both(_kernels.absorb)
+@both(exact.absorb)
 @pytest.mark.parametrize("leak", [1e-2, 1e-5, 1e-13])
 def test_absorb_does_not_take_a_small_step_for_a_small_error(kernel, leak):
     """One state that earns `leak` a step until it leaves: 1 in all, but the first sweep moves by `leak` only."""
@@ -182,7 +183,7 @@ def test_absorb_does_not_take_a_small_step_for_a_small_error(kernel, leak):
     assert swept < 0 or abs(total[0, 0] - 1) <= 1e-3
 
 
-@both(_kernels.backup_pairs)
+@both(exact.backup_pairs)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_backup_pairs_is_r_plus_p_v(kernel, seed):
     rng = np.random.default_rng(seed)
@@ -191,7 +192,7 @@ def test_backup_pairs_is_r_plus_p_v(kernel, seed):
     assert q == pytest.approx(r + p @ v, rel=1e-14, abs=1e-14)
 
 
-@both(_kernels.advantages)
+@both(exact.advantages)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_advantages_are_what_a_pair_adds_to_gain_and_bias(kernel, seed):
     rng = np.random.default_rng(seed)
@@ -203,7 +204,7 @@ def test_advantages_are_what_a_pair_adds_to_gain_and_bias(kernel, seed):
     assert np.all(noise >= np.abs(more))
 
 
-@both(_kernels.advantages)
+@both(exact.advantages)
 def test_advantages_keep_what_a_rare_transition_adds(kernel):
     up, more, noise = np.empty((3, 1))
     rows = np.array([0, 2]), np.array([0, 1]), np.array([1 - 1e-30, 1e-30])
@@ -212,7 +213,7 @@ def test_advantages_keep_what_a_rare_transition_adds(kernel):
     assert more[0] == pytest.approx(-1e-10, rel=1e-14)
 
 
-@both(_kernels.best_pairs)
+@both(exact.best_pairs)
 def test_best_pairs_takes_the_first_of_equals(kernel):
     ptr, q = np.array([0, 3, 4, 6]), np.array([1.0, 2.0, 2.0, -np.inf, 0.0, 0.0])
     v, pair = np.empty(3), np.empty(3, dtype=np.int64)
@@ -221,7 +222,7 @@ def test_best_pairs_takes_the_first_of_equals(kernel):
     assert v.tolist() == [2.0, -np.inf, 0.0]
 
 
-@both(_kernels.best_pairs)
+@both(exact.best_pairs)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_best_pairs_is_argmax(kernel, seed):
     rng = np.random.default_rng(seed)
@@ -233,7 +234,7 @@ def test_best_pairs_is_argmax(kernel, seed):
     assert v.tolist() == q[pair].tolist()
 
 
-@both(_kernels.first_sweep)
+@both(exact.first_sweep)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_first_sweep_takes_the_first_pair_of_the_largest_reward(kernel, seed):
     rng = np.random.default_rng(seed)
@@ -275,7 +276,7 @@ class Improved:
 STATES = np.array([0, 5, 9, 12, 20, 24, 30])  # where the pairs of each begin
 
 
-@both(_kernels.improve)
+@both(exact.improve)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_improve_finds_the_change_of_each_state_and_the_chain_of_the_greedy_pairs(kernel, seed):
     rng = np.random.default_rng(seed)
@@ -286,7 +287,7 @@ def test_improve_finds_the_change_of_each_state_and_the_chain_of_the_greedy_pair
     found.check(kernel(STATES, *rows, r, v, *found.out), STATES, table, r, v)
 
 
-@both(_kernels.improve)
+@both(exact.improve)
 def test_improve_takes_the_first_of_equals_and_a_state_that_nothing_follows_keeps_its_reward(kernel):
     ptr, r, v = np.array([0, 3, 4, 6]), np.array([1.0, 2.0, 2.0, -np.inf, 0.0, 0.0]), np.array([0.0, 0.0, 7.0])
     rows, found = (np.zeros(7, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)), Improved(ptr, 0)
@@ -294,13 +295,13 @@ def test_improve_takes_the_first_of_equals_and_a_state_that_nothing_follows_keep
     assert found.pair.tolist() == [1, 3, 4] and found.change.tolist() == [2.0, -np.inf, -7.0]
 
 
-@both(_kernels.longest_rows)
+@both(exact.longest_rows)
 def test_longest_rows_add_up_to_the_longest_chain_of_a_policy(kernel):
     lengths = np.array([2, 0, 3, 1, 5, 5])
     assert kernel(np.array([0, 3, 4, 6]), np.concatenate([[0], np.cumsum(lengths)])) == 3 + 1 + 5
 
 
-@both(_kernels.value_iteration)
+@both(exact.value_iteration)
 @pytest.mark.parametrize("kind", ["dense", "weakly communicating", "cycle"])
 @pytest.mark.parametrize("seed", range(8))
 def test_value_iteration_bounds_the_optimal_gain_and_its_greedy_pairs_attain_it(kernel, kind, seed):
@@ -319,7 +320,7 @@ def test_value_iteration_bounds_the_optimal_gain_and_its_greedy_pairs_attain_it(
         assert gains == pytest.approx(best, abs=1e-10)
 
 
-@both(_kernels.accumulate_rewards)
+@both(exact.accumulate_rewards)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_accumulated_rewards_are_sums_of_matrix_powers(kernel, seed):
     p, r = random_chain(seed)
@@ -333,7 +334,7 @@ def test_accumulated_rewards_are_sums_of_matrix_powers(kernel, seed):
     assert earned[0] == out[-1]
 
 
-@both(_kernels.accumulate_rewards)
+@both(exact.accumulate_rewards)
 def test_a_hundred_thousand_tenths_make_ten_thousand(kernel):
     steps = 100_000
     out, earned = np.empty(steps), np.zeros(2)
@@ -344,9 +345,7 @@ def test_a_hundred_thousand_tenths_make_ten_thousand(kernel):
 
 @pytest.mark.parametrize("stream", ["None", "closed"])
 def test_kernels_compile_without_a_place_to_say_so(stream, tmp_path):
-    code = (
-        "import sys, numba; from surefooted._kernels import njit; sys.stderr = None if {!r} == 'None' else sys.stderr; "
-    )
+    code = "import sys, numba, surefooted.kernels.exact; sys.stderr = None if {!r} == 'None' else sys.stderr; "
     code = code.format(stream) + "sys.stderr is None or sys.stderr.close(); assert numba.njit(lambda x: x + 1)(1) == 2"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -357,9 +356,9 @@ def test_a_line_says_what_is_compiled_on_a_terminal_only(monkeypatch):
             return True
 
     for stream, said in ((Terminal(), "Compiling, once on this machine: move_damped"), (io.StringIO(), "")):
-        progress = _compile._Progress()
+        progress = compile._Progress()
         monkeypatch.setattr(sys, "stderr", stream)
-        happening = SimpleNamespace(data={"dispatcher": _kernels.move_damped})
+        happening = SimpleNamespace(data={"dispatcher": exact.move_damped})
         progress.on_start(happening)
         assert said in stream.getvalue() and bool(stream.getvalue()) == bool(said)
         progress.on_end(happening)

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 import oracles
 import surefooted as sf
-from surefooted import _intervals, _known, planning
-from surefooted.confidence import bernstein, hoeffding, likelihood, simplified_bernstein
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
-from surefooted.mechanics import Mechanics
-from surefooted.noise import Noise
+from surefooted import planning
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.kernels import intervals, knowledge
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems import garnet, gridworld, inventory, maintenance, riverswim
-from surefooted.space import Space
+from surefooted.sets.confidence import bernstein, hoeffding, likelihood, simplified_bernstein
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
 
 ALL = (likelihood, bernstein, simplified_bernstein)
 VALID = (likelihood, bernstein)
@@ -113,15 +114,15 @@ def test_declared_successors_by_hand():
     expected = [[(10.0, 40.0), (30.0, 40.0), (0.0, 40.0)], [(0.0, 50.0), (50.0, 50.0)]]
     for k, row in enumerate(expected):
         at = slice(plausible.next_ptr[k], plausible.next_ptr[k + 1])
-        ends = [_intervals.likelihood_interval(*count, x) for count in row]
+        ends = [intervals.likelihood_interval(*count, x) for count in row]
         assert list(zip(plausible.p_lower[at], plausible.p_upper[at], strict=True)) == ends
     assert plausible.next_state.tolist() == [0, 1, 2, 1, 2, 0, 1]
     assert plausible.p_lower[5] == plausible.p_upper[5] == 1.0
     assert plausible.unseen[:3].tolist() == [0, 0, 0] and plausible.unseen[4] == 1.0
-    assert plausible.unseen[3] == _intervals.likelihood_interval(0.0, 6.0, x)[1]
+    assert plausible.unseen[3] == intervals.likelihood_interval(0.0, 6.0, x)[1]
     y = math.log(3 * 20 * 40 * 41 / 0.1)
     bern = 3 * 2 * y / 40
-    low, high = _intervals.likelihood_interval(20.0, 40.0, x)
+    low, high = intervals.likelihood_interval(20.0, 40.0, x)
     assert (plausible.r_lower[0], plausible.r_upper[0]) == (max(1 - bern, 2 * low), min(1 + bern, 2 * high))
     wide = known.plausible(bernstein, counts, 0.1)
     x = math.log(3 * 15 * 40 * 41 / 0.1)
@@ -216,12 +217,12 @@ def test_known_means_leave_nearly_all_of_delta_to_the_rows():
         counts.add(0, 0, 1.0, 1)
     known = Knowledge(SPACE, rewards=np.ones(5), successors=[[0, 1, 2]] * 5)
     plausible = known.plausible(likelihood, counts, 0.1)
-    assert plausible.p_lower[1] == _intervals.likelihood_interval(20.0, 20.0, math.log(15 / (0.1 * 0.95)))[0]
+    assert plausible.p_lower[1] == intervals.likelihood_interval(20.0, 20.0, math.log(15 / (0.1 * 0.95)))[0]
     loose = Counts(SPACE, bounded=False)  # rewards that may be anything are not compared: all of δ is for the rows
     for _ in range(20):
         loose.add(0, 0, 7.0, 1)
     plausible, conflicts = known.read(likelihood, loose, 0.1)
-    assert plausible.p_lower[1] == _intervals.likelihood_interval(20.0, 20.0, math.log(15 / 0.1))[0]
+    assert plausible.p_lower[1] == intervals.likelihood_interval(20.0, 20.0, math.log(15 / 0.1))[0]
     assert conflicts == []
 
 
@@ -236,7 +237,7 @@ def test_where_comparisons_are_few_they_have_no_more_than_the_other_intervals():
     assert known.plausible(bernstein, counts, 0.1).unseen[0] == pytest.approx(min(3 * x / 20, 1))
     x = math.log(3720 / 0.1)
     assert known.plausible(likelihood, counts, 0.1).unseen[0] == pytest.approx(
-        _intervals.likelihood_interval(0.0, 20.0, x)[1]
+        intervals.likelihood_interval(0.0, 20.0, x)[1]
     )
 
 
@@ -275,7 +276,7 @@ def test_the_comparison_of_means_has_its_own_share_of_delta_by_hand():
     for _ in range(n):
         counts.add(0, 0, 0.0, 1)
     x, y = math.log(10 / (0.05 * 0.1)), math.log(3 * 10 * n * (n + 1) / (0.05 * 0.1))
-    upper = min(2 * _intervals.likelihood_interval(0.0, float(n), x)[1], 3 * 2 * y / n)
+    upper = min(2 * intervals.likelihood_interval(0.0, float(n), x)[1], 3 * 2 * y / n)
     for mean, wrong in ((upper * 0.999, False), (upper * 1.001, True)):
         known = Knowledge(SPACE, rewards=[mean, 1, 1, 1, 1])
         assert bool(known.conflicts(likelihood, counts, 0.1)) == wrong
@@ -297,7 +298,7 @@ def test_a_known_range_of_rewards_takes_the_place_of_zero_to_r_max_by_hand(bound
     plausible = known.plausible(likelihood, counts, 0.1)
     J = 5 * (3 + 2)
     x, y = math.log(J / 0.1), math.log(3 * J * 40 * 41 / 0.1)
-    low, high = _intervals.likelihood_interval(20.0, 40.0, x)  # (40 - 20) / 1
+    low, high = intervals.likelihood_interval(20.0, 40.0, x)  # (40 - 20) / 1
     width = math.sqrt(1 / 8) * math.sqrt(2 * y / 40) + 3 * y / 40
     ends = max(0.5 + low, 1 - width), min(0.5 + high, 1 + width)
     assert (plausible.r_lower[0], plausible.r_upper[0]) == pytest.approx(ends, abs=1e-12)
@@ -328,7 +329,7 @@ def test_a_range_beyond_r_max_serves_rewards_that_leave_it():
     for _ in range(4000):
         counts.add(0, 0, 2.0 if rng.random() < 0.5 else -1.0, 0)
     plausible = known.plausible(likelihood, counts, 0.1)
-    low, high = _intervals.likelihood_interval((counts.reward_sum[0] + 4000) / 3, 4000.0, math.log(3 / 0.1))
+    low, high = intervals.likelihood_interval((counts.reward_sum[0] + 4000) / 3, 4000.0, math.log(3 / 0.1))
     assert (plausible.r_lower[0], plausible.r_upper[0]) == pytest.approx((3 * low - 1, 3 * high - 1), abs=1e-9)
     assert 0 < plausible.r_lower[0] < 0.5 < plausible.r_upper[0] < 1
     start = known.plausible(likelihood, Counts(space, bounded=False), 0.1)
@@ -394,8 +395,8 @@ def test_a_reward_function_is_cut_to_what_was_earned_and_found_out_when_wrong():
     few = Counts(space)
     for _ in range(5):
         few.add(0, 0, 0.0, 0)
-    direct = _intervals.likelihood_interval(0.0, 5.0, math.log(4 / (0.05 * 0.1)))[1]
-    through = _intervals.likelihood_interval(0.0, 5.0, math.log(2 / (0.95 * 0.1)))[1]  # one interval for two states
+    direct = intervals.likelihood_interval(0.0, 5.0, math.log(4 / (0.05 * 0.1)))[1]
+    through = intervals.likelihood_interval(0.0, 5.0, math.log(2 / (0.95 * 0.1)))[1]  # one interval for two states
     assert through < direct and known.plausible(likelihood, few, 0.1).r_upper[0] == pytest.approx(through)
     many, n = Counts(space), 10_000
     many.add_steps(np.zeros(n, dtype=np.int64), np.full(n, 0.5), np.arange(n) % 2)  # rewards vary less than the row
@@ -458,9 +459,9 @@ def test_knowledge_of_a_problem_says_what_there_is():
     assert repr(known) == "Knowledge(Space(n_states=7, n_pairs=28, r_max=1), rewards, mechanics)"
     assert repr(Knowledge(SPACE)) == "Knowledge(Space(n_states=3, n_pairs=5, r_max=2), nothing)"
     assert Knowledge.of(problem).n_row_intervals == 28 * 7
-    with pytest.raises(InvalidTable, match="there is no part 'dynamics'; the parts are rewards, successors, mechanics"):
+    with pytest.raises(InvalidInput, match="there is no part 'dynamics'; the parts are rewards, successors, mechanics"):
         Knowledge.of(problem, "dynamics")
-    with pytest.raises(InvalidTable, match="problem 'riverswim' has no mechanics"):
+    with pytest.raises(InvalidInput, match="problem 'riverswim' has no mechanics"):
         Knowledge.of(riverswim(), "mechanics")
 
 
@@ -529,7 +530,7 @@ def test_stages_have_rows_of_their_own(kind, parts):
         if (lower[y], upper[y]) == (1.0, 1.0):
             continue
         if kind is likelihood:
-            expected = _intervals.likelihood_interval(float(c), n, math.log(J / share))
+            expected = intervals.likelihood_interval(float(c), n, math.log(J / share))
         else:
             x, p = math.log(3 * J * n * (n + 1) / share), c / n
             width = math.sqrt(p * (1 - p) * 2 * x / n) + 3 * x / n
@@ -572,7 +573,7 @@ def test_steps_that_cannot_be_are_named_and_the_first_is_found():
     edge = np.array([1.5 + 1e-10])  # rounding
     assert known.first_contradiction(np.array([1]), edge, np.array([0])) == -1
     for bad in ((pairs[:2], rewards, after), (-pairs, rewards, after), (pairs, rewards, after + 5)):
-        with pytest.raises(InvalidTable, match="no such steps"):
+        with pytest.raises(InvalidInput, match="no such steps"):
             known.contradictions(*bad)
 
 
@@ -682,12 +683,12 @@ def test_the_truth_stays_in_the_set_as_often_as_promised_with_all_but_mechanics(
     ],
 )
 def test_what_is_wrong_with_knowledge_is_said(parts, sentence):
-    with pytest.raises(InvalidTable, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         Knowledge(SPACE, **parts)
 
 
 def test_all_faults_are_said_at_once_and_parts_that_exclude_one_another():
-    with pytest.raises(InvalidTable) as error:
+    with pytest.raises(InvalidInput) as error:
         Knowledge(SPACE, rewards=[1, 1, 1, 1, 3], reward_bounds=(1, 0), successors=lambda s, a: [] if s else [5])
     assert len(error.value.faults) == 1 + 5 + 2 + 3
     room = Mechanics.of(SPACE, lambda s, a, d: 0, 2)
@@ -698,22 +699,22 @@ def test_all_faults_are_said_at_once_and_parts_that_exclude_one_another():
         ({"mechanics": paid, "rewards": np.zeros(5)}, "give rewards or mechanics with a reward"),
         ({"mechanics": Mechanics.of(Space.full(2, 1), lambda s, a, d: 0, 2)}, "the mechanics are on Space"),
     ):
-        with pytest.raises(InvalidTable, match=sentence):
+        with pytest.raises(InvalidInput, match=sentence):
             Knowledge(SPACE, **parts)
 
 
 def test_sets_that_are_no_boxes_other_spaces_and_no_probabilities_are_refused():
     known = Knowledge(SPACE)
     with pytest.raises(
-        InvalidTable, match="hoeffding is not made of them; simplified_bernstein, bernstein, likelihood"
+        InvalidInput, match="hoeffding is not made of them; simplified_bernstein, bernstein, likelihood"
     ):
         known.plausible(hoeffding, Counts(SPACE), 0.1)
-    with pytest.raises(InvalidTable, match="is not made of them"):
+    with pytest.raises(InvalidInput, match="is not made of them"):
         known.using(lambda counts, delta: None)
-    with pytest.raises(InvalidTable, match="knowledge of Space"):
+    with pytest.raises(InvalidInput, match="knowledge of Space"):
         known.plausible(likelihood, Counts(Space.full(3, 2)), 0.1)
     for delta in (0.0, 1.0, nan, -1):
-        with pytest.raises(InvalidTable, match="strictly between 0 and 1"):
+        with pytest.raises(InvalidInput, match="strictly between 0 and 1"):
             known.plausible(likelihood, Counts(SPACE), delta)
 
 
@@ -750,7 +751,7 @@ def test_plain_python_makes_the_same_sets_as_the_compiled_kernels(kind, monkeypa
     counts = [sampled(problem, n, 1, bounded=False, stages=h) for n, h in ((0, 1), (300, 1), (300, 2))]
     compiled = [known.read(kind, each, 0.1) for known in everything for each in counts]
     for name in KERNELS:
-        monkeypatch.setattr(_known, name, getattr(_known, name).py_func)
+        monkeypatch.setattr(knowledge, name, getattr(knowledge, name).py_func)
     plain = [known.read(kind, each, 0.1) for known in everything for each in counts]
     for (one, one_conflicts), (other, other_conflicts) in zip(compiled, plain, strict=True):
         assert one_conflicts == other_conflicts
@@ -758,7 +759,7 @@ def test_plain_python_makes_the_same_sets_as_the_compiled_kernels(kind, monkeypa
             assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-13), name
 
 
-@pytest.mark.parametrize("kernel", [_known.mean_reward, _known.mean_reward.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("kernel", [knowledge.mean_reward, knowledge.mean_reward.py_func], ids=["compiled", "plain"])
 @kinds
 @pytest.mark.parametrize("share", [0.0, 0.003, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize(("n", "width"), [(1e5, 1e-7), (1e4, 4e-8), (1e3, 1e-3)])
@@ -784,7 +785,9 @@ def boxes(draw):
     return low, high, np.sort(rng.normal(size=n))
 
 
-@pytest.mark.parametrize("kernel", [_known.expected_value, _known.expected_value.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize(
+    "kernel", [knowledge.expected_value, knowledge.expected_value.py_func], ids=["compiled", "plain"]
+)
 @quick
 @given(box=boxes())
 def test_extreme_means_are_those_of_the_dual(kernel, box):

@@ -9,19 +9,21 @@ import pytest
 from scipy.stats import binom
 
 import oracles
-from surefooted import confidence, oracle, solve
+from surefooted import solve
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.euler import EULER
 from surefooted.agents.ucbvi import UCBVI
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.evaluation import margins as oracle
 from surefooted.problems.problem import Problem
-from surefooted.simulation import EpisodicRun, simulate, simulate_episodes
-from surefooted.space import Space
-from surefooted.staged import StagedMDP
+from surefooted.sets import confidence
+from surefooted.simulation.playing import EpisodicRun, simulate, simulate_episodes
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
+from surefooted.tables.staged import StagedMDP
 
 SAFE = 1e-11
 LEARNERS = {
@@ -266,11 +268,11 @@ def test_policies_that_do_not_fit_are_not_bounded(name):
         long = Policy(mdp.space, pair=np.stack([pair] * rules))
         right = Policy(mdp.space, pair=np.stack([pair] * 3))
         for policies in ([long], [long, long], [right, long], [long, right]):
-            with pytest.raises(InvalidTable, match="decision rules"):
+            with pytest.raises(InvalidInput, match="decision rules"):
                 agent.bound(policies)
     other = Policy(Space.full(7, 2), pair=np.stack([np.arange(0, 14, 2)] * 3))
     for policies in ([other], [other, other]):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             agent.bound(policies)
 
 
@@ -279,7 +281,7 @@ def test_policies_that_do_not_fit_are_not_bounded(name):
 def test_a_side_that_does_not_exist_is_not_taken_for_the_optimistic_one(name, side):
     agent = LEARNERS[name](Space.full(2, 2), 3)
     for policies in ([Policy.of_pairs(agent.space, np.array([[0, 2]] * 3))], [Policy.uniform(agent.space)]):
-        with pytest.raises(InvalidTable, match="side"):
+        with pytest.raises(InvalidInput, match="side"):
             agent.bound(policies, side)
 
 
@@ -291,13 +293,13 @@ def test_a_bonus_for_so_many_episodes_is_for_no_more(bonus):
         play(agent, mdp, world, 0)
     before = agent.state_dict()
     for _ in range(2):
-        with pytest.raises(InvalidTable, match="3 episodes"):
+        with pytest.raises(InvalidInput, match="3 episodes"):
             agent.begin(0)
         assert same(agent.state_dict(), before)
     with pytest.raises(SurefootedError):
         agent.act(0)
     again = UCBVI(mdp.space, 2, bonus=bonus, episodes=3).load_state_dict(before)
-    with pytest.raises(InvalidTable, match="3 episodes"):
+    with pytest.raises(InvalidInput, match="3 episodes"):
         again.begin(0)
     free = UCBVI(mdp.space, 2, episodes=3)  # boxes have no such number in them
     for _ in range(5):
@@ -308,20 +310,20 @@ def test_learners_that_cannot_be_are_refused():
     space = Space.full(2, 2)
     for make in LEARNERS.values():
         for horizon in (0, -1, 2.5, None):
-            with pytest.raises(InvalidTable):
+            with pytest.raises(InvalidInput):
                 make(space, horizon)
         for delta in (0.0, 1.0, -0.1, np.nan):
-            with pytest.raises(InvalidTable, match="delta"):
+            with pytest.raises(InvalidInput, match="delta"):
                 make(space, 2, delta=delta)
     for bonus in ("hoeffding", "freedman"):
         for episodes in (None, 0, 1.5, -3):
-            with pytest.raises(InvalidTable, match="episodes"):
+            with pytest.raises(InvalidInput, match="episodes"):
                 UCBVI(space, 2, bonus=bonus, episodes=episodes)
-        with pytest.raises(InvalidTable, match="horizons up to"):
+        with pytest.raises(InvalidInput, match="horizons up to"):
             UCBVI(space, 9, bonus=bonus, episodes=2)  # 2 x 2 x 2 = 8
         UCBVI(space, 8, bonus=bonus, episodes=2)
         UCBVI(space, 9, bonus=bonus, episodes=2, stage_dependent=True)
-    with pytest.raises(InvalidTable, match="no bonus"):
+    with pytest.raises(InvalidInput, match="no bonus"):
         UCBVI(space, 2, bonus="bernstein")
 
 
@@ -439,7 +441,7 @@ def test_a_learner_of_stages_finds_what_one_that_takes_them_for_alike_cannot():
         assert evaluation.expected == pytest.approx(run.rewards.sum(axis=1).cumsum())  # nothing is random
         assert agent.propose().actions.ravel().tolist() == [0, 1, 0, 1] and agent.plan.values[0, 0] >= best - SAFE
     alike = UCBVI(space, 4)
-    with pytest.raises(InvalidTable, match="stage_dependent=True"):
+    with pytest.raises(InvalidInput, match="stage_dependent=True"):
         simulate_episodes(mdp, alike, np.zeros(400, dtype=int))
     alike.stage_dependent = True  # a lie
     run = simulate_episodes(mdp, alike, np.zeros(400, dtype=int))
@@ -533,9 +535,9 @@ def test_the_baseline_itself_is_never_a_violation_and_half_of_it_is():
         assert result.margin == pytest.approx([((0.8 - 0.4 * q) * 2 - 0.75 * 1.6) * k for k in (1, 2, 3)])
         assert result.realised_regret == pytest.approx([1.6, 3.2, 4.8])
     for alpha in (0.0, 1.0, np.nan):
-        with pytest.raises(InvalidTable, match="alpha"):
+        with pytest.raises(InvalidInput, match="alpha"):
             oracle.evaluate_episodes(run, mdp, both[0], alpha)
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         oracle.evaluate_episodes(run, mdp, Policy.uniform(Space.full(2, 2)), 0.1)
 
 
@@ -640,7 +642,7 @@ def test_an_impossible_step_is_refused_and_changes_nothing(name, fault):
     asked = agent.act(s if s == 1 else 0).action
     a = {None: asked, "other": 1 - asked}.get(a, a)
     before = agent.state_dict()
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         agent.observe(s, a, r, y)
     assert same(agent.state_dict(), before)
     finish(agent, mdp, world, 0)
@@ -705,20 +707,20 @@ def test_runs_that_cannot_be_are_refused():
         {"episodes": 1, "starts": np.array([-1])},
         {"episodes": 1, "starts": np.array([0.5])},
     ):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             simulate(problem, agent, **arguments)
         assert agent.episodes == 0
     for other in (UCBVI(mdp.space, 4), UCBVI(Space.full(3, 5), 3)):
-        with pytest.raises(InvalidTable, match="do not fit"):
+        with pytest.raises(InvalidInput, match="do not fit"):
             simulate(problem, other, episodes=2)
     noisy = some_dynamics(1, 3, 2, 3, False, noise="gaussian", scale=0.1)
-    with pytest.raises(InvalidTable, match="bounded=False"):
+    with pytest.raises(InvalidInput, match="bounded=False"):
         simulate_episodes(noisy, agent, np.zeros(2, dtype=int))
     simulate_episodes(noisy, UCBVI(mdp.space, 3, bounded=False), np.zeros(2, dtype=int))
-    with pytest.raises(InvalidTable, match="stages"):
+    with pytest.raises(InvalidInput, match="stages"):
         simulate_episodes(some_dynamics(1, 3, 2, 2, True), agent, np.zeros(2, dtype=int))
     simulate(problem, agent, episodes=2)
-    with pytest.raises(InvalidTable, match="played already"):
+    with pytest.raises(InvalidInput, match="played already"):
         simulate(problem, agent, episodes=2)
 
 

@@ -9,10 +9,10 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 import surefooted as sf
-from surefooted import _intervals
+from surefooted.kernels import intervals
 
 both = pytest.mark.parametrize(
-    "kernel", [_intervals.likelihood_interval, _intervals.likelihood_interval.py_func], ids=["compiled", "plain"]
+    "kernel", [intervals.likelihood_interval, intervals.likelihood_interval.py_func], ids=["compiled", "plain"]
 )
 
 
@@ -48,7 +48,7 @@ def test_the_ends_are_where_the_ratio_is_reached_and_never_inside(kernel, n, sha
 
 def test_it_agrees_with_a_root_finder():
     k, n, x = 30.0, 100.0, 8.0
-    lower, upper = _intervals.likelihood_interval(k, n, x)
+    lower, upper = intervals.likelihood_interval(k, n, x)
     assert lower == pytest.approx(brentq(excess, 1e-9, 0.3, args=(k, n, x)), rel=1e-5)
     assert upper == pytest.approx(brentq(excess, 0.3, 1 - 1e-9, args=(k, n, x)), rel=1e-5)
 
@@ -69,11 +69,11 @@ def test_the_set_uses_these_intervals_with_a_share_of_delta_for_each():
     row = dict(
         zip(plausible.next_state[:2].tolist(), zip(plausible.p_lower, plausible.p_upper, strict=True), strict=True)
     )
-    assert row[0] == pytest.approx(_intervals.likelihood_interval(30.0, 40.0, x))
-    assert row[1] == pytest.approx(_intervals.likelihood_interval(10.0, 40.0, x))
-    assert plausible.unseen[0] == pytest.approx(_intervals.likelihood_interval(0.0, 40.0, x)[1])
+    assert row[0] == pytest.approx(intervals.likelihood_interval(30.0, 40.0, x))
+    assert row[1] == pytest.approx(intervals.likelihood_interval(10.0, 40.0, x))
+    assert plausible.unseen[0] == pytest.approx(intervals.likelihood_interval(0.0, 40.0, x)[1])
     assert plausible.unseen[1:].tolist() == [1.0, 1.0, 1.0]
-    lower, upper = _intervals.likelihood_interval(15.0, 40.0, x)  # rewards sum to 30, over r_max 2
+    lower, upper = intervals.likelihood_interval(15.0, 40.0, x)  # rewards sum to 30, over r_max 2
     assert (plausible.r_lower[0], plausible.r_upper[0]) == (pytest.approx(2 * lower), pytest.approx(2 * upper))
     assert (plausible.r_lower[1], plausible.r_upper[1]) == (0.0, 2.0)
 
@@ -97,7 +97,7 @@ def test_one_interval_fails_at_some_time_no_more_often_than_promised(p):
     assert failed.sum() >= 0.02 * runs, "a test without power"
     for run in range(0, runs, 500):  # and the kernel's interval is that event
         i = 777
-        lower, upper = _intervals.likelihood_interval(float(heads[run, i]), float(n[i]), math.log(1 / delta))
+        lower, upper = intervals.likelihood_interval(float(heads[run, i]), float(n[i]), math.log(1 / delta))
         inside = mixture[run, i] - heads[run, i] * math.log(p) - (n[i] - heads[run, i]) * math.log(1 - p)
         assert (lower <= p <= upper) == (inside <= math.log(1 / delta))
 

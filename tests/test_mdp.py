@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.space import Space
+from surefooted.errors import InvalidInput
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
 
 FALSE_ALARM = 1e-6  # of each statistical test below
 nan, inf = np.nan, np.inf
@@ -72,7 +72,7 @@ def test_a_table_by_hand():
     assert (mdp.reward_offset, mdp.reward_scale) == (0.0, 1.0)
     assert [row.tolist() for row in mdp.row(1, 0)] == [[0, 1], [0.2, 0.8]]
     assert repr(mdp) == "TabularMDP(n_states=2, n_pairs=3, nnz=5)"
-    with pytest.raises(InvalidTable, match="state 1: action 1 is not available; 0 are"):
+    with pytest.raises(InvalidInput, match="state 1: action 1 is not available; 0 are"):
         mdp.row(1, 1)
 
 
@@ -176,7 +176,7 @@ def test_rewards_of_any_kind_of_number_have_the_same_mean(kind):
 def test_rows_within_the_tolerance_are_divided_by_their_sum():
     mdp = TabularMDP.from_arrays([[[0.5, 0.5 + 5e-10]], [[0.0, 1 - 5e-10]]], [[0.0], [0.0]])
     assert np.abs(mdp.to_arrays()[0].sum(axis=2) - 1).max() <= 1e-15
-    with pytest.raises(InvalidTable, match=r"state 0, action 0: probabilities sum to 1.000000002"):
+    with pytest.raises(InvalidInput, match=r"state 0, action 0: probabilities sum to 1.000000002"):
         TabularMDP.from_arrays([[[0.5, 0.5 + 2e-9]], [[0.0, 1.0]]], [[0.0], [0.0]])
 
 
@@ -212,8 +212,8 @@ def test_a_table_keeps_its_own_copy_of_what_it_was_given():
 
 
 def refused(build, faults):
-    """`build` raises one InvalidTable with each of `faults` among its faults and in its text."""
-    with pytest.raises(InvalidTable) as caught:
+    """`build` raises one InvalidInput with each of `faults` among its faults and in its text."""
+    with pytest.raises(InvalidInput) as caught:
         build()
     for fault in faults:
         assert any(fault in found for found in caught.value.faults), f"{fault!r} not in {caught.value.faults}"

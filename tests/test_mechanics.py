@@ -10,14 +10,14 @@ import pytest
 from scipy.optimize import linprog
 
 import surefooted as sf
-from surefooted import _intervals, _known
-from surefooted.confidence import bernstein, likelihood, simplified_bernstein
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
-from surefooted.mechanics import Mechanics, NoiseCounts
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.kernels import intervals, knowledge
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
 from surefooted.problems import Problem, inventory, maintenance
-from surefooted.space import Space
+from surefooted.sets.confidence import bernstein, likelihood, simplified_bernstein
+from surefooted.tables.space import Space
 
 ALL = (likelihood, bernstein, simplified_bernstein)
 VALID = (likelihood, bernstein)
@@ -132,7 +132,7 @@ def interval(kind, hits, n, J, delta):
     if n == 0:
         return 0.0, 1.0
     if kind is likelihood:
-        return _intervals.likelihood_interval(float(hits), float(n), math.log(J / delta))
+        return intervals.likelihood_interval(float(hits), float(n), math.log(J / delta))
     x, linear = math.log(3 * J * n * (n + 1) / delta), 3.0
     p = hits / n
     width = math.sqrt(p * (1 - p)) * math.sqrt(2 * x / n) + linear * x / n
@@ -215,9 +215,9 @@ def test_parks_too_large_have_no_mechanics_and_other_problems_neither(tmp_path, 
 def test_a_problem_refuses_mechanics_and_laws_that_are_not_its_own():
     a, b = inventory(), inventory(capacity=3)
     parts = {"name": "x", "mdp": a.mdp, "baseline": a.baseline, "start": 0}
-    with pytest.raises(InvalidTable, match="the mechanics are on Space"):
+    with pytest.raises(InvalidInput, match="the mechanics are on Space"):
         Problem(**parts, mechanics=b.mechanics, laws=b.laws)
-    with pytest.raises(InvalidTable, match="0 laws are given for 1"):
+    with pytest.raises(InvalidInput, match="0 laws are given for 1"):
         Problem(**parts, mechanics=a.mechanics)
 
 
@@ -265,15 +265,15 @@ def test_everything_wrong_is_said_at_once():
     ]
     for change, sentences in cases:
         for sentence in sentences:
-            with pytest.raises(InvalidTable, match=sentence):
+            with pytest.raises(InvalidInput, match=sentence):
                 Mechanics(**(good | change))
-    with pytest.raises(InvalidTable, match=r"noise \(1, 2\): leads to state 9"):
+    with pytest.raises(InvalidInput, match=r"noise \(1, 2\): leads to state 9"):
         Mechanics.of(space, lambda s, a, xi: 9 if xi == (1, 2) and s else 0, (2, 3))
-    with pytest.raises(InvalidTable, match="state 1, action 0: has 2 components of noise, the first pair 1"):
+    with pytest.raises(InvalidInput, match="state 1, action 0: has 2 components of noise, the first pair 1"):
         Mechanics.of(space, lambda s, a, xi: 0, 2, law=lambda s, a: (0,) * (s + 1))
-    with pytest.raises(InvalidTable, match=r"laws \(3,\); the laws are 0 to 0"):
+    with pytest.raises(InvalidInput, match=r"laws \(3,\); the laws are 0 to 0"):
         Mechanics.of(space, lambda s, a, xi: 0, 2, law=3)
-    with pytest.raises(InvalidTable, match="law 0: size -1"):
+    with pytest.raises(InvalidInput, match="law 0: size -1"):
         Mechanics.of(space, lambda s, a, xi: 0, -1)
 
 
@@ -288,7 +288,7 @@ def test_everything_wrong_is_said_at_once():
     ],
 )
 def test_laws_are_checked(laws, sentence):
-    with pytest.raises(InvalidTable, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         stock_room().table(laws)
 
 
@@ -317,7 +317,7 @@ def test_the_intervals_of_a_stock_room_by_hand():
     row = slice(plausible.next_ptr[k], plausible.next_ptr[k + 1])
     assert plausible.next_state[row].tolist() == [0, 1, 2] and plausible.unseen[k] == 0.0
     seen = ((4.0, 15.0), (4.0, 10.0), (11.0, 15.0), (10.0, 55.0))
-    tail, three, one, none = (_intervals.likelihood_interval(*q, x) for q in seen)
+    tail, three, one, none = (intervals.likelihood_interval(*q, x) for q in seen)
     least = max(tail[0], three[0])  # d >= 2 is at least as likely as d = 3
     assert least == three[0]
     assert plausible.p_lower[row] == pytest.approx([least, one[0], none[0]], abs=1e-11)
@@ -364,7 +364,7 @@ def test_events_and_draws_are_those_of_a_search(seed):
     assert mechanics.structure.n_intervals == len(canonical(mechanics, events))
     structure = mechanics.structure
     drawn, classes = np.zeros(structure.n_partitions, dtype=np.int64), np.zeros(structure.n_classes, dtype=np.int64)
-    _known.count_classes(
+    knowledge.count_classes(
         1,
         *counts.rows(),
         structure.next_ptr,
@@ -461,7 +461,7 @@ def test_cells_that_are_no_products_are_learnt_too(seed):
         sums = np.bincount(counts.rows()[1], weights=counts.rows()[2])
         x = math.log((5 + 2 * 5) / 0.1)
         for j in range(5):
-            low, high = _intervals.likelihood_interval(sums[j], 5000.0, x)
+            low, high = intervals.likelihood_interval(sums[j], 5000.0, x)
             assert low - 1e-11 <= plausible.p_lower[j] and plausible.p_upper[j] <= high + 1e-11
 
 
@@ -500,7 +500,7 @@ def test_a_product_of_any_laws_within_the_bounds_of_events_is_in_the_rows(seed):
         no_joint = np.full_like(structure.joint, -1)
         low, high = np.empty(structure.joint.size), np.empty(structure.joint.size)
         blocks = (structure.term_ptr, structure.factor_ptr, structure.factor, no_joint)
-        _known.bound_blocks(exact, exact, *blocks, low, high)
+        knowledge.bound_blocks(exact, exact, *blocks, low, high)
         ptr, state, p, _ = mechanics.table(laws)
         dense = np.zeros((mechanics.space.n_pairs, mechanics.space.n_states))
         dense[np.repeat(np.arange(mechanics.space.n_pairs), np.diff(ptr)), state] = p
@@ -564,11 +564,11 @@ def test_naive_counts_under_censoring_fail_the_same_test(runs, naive):
         else:
             told = ~sold_out | (u <= 0)
             n, hits = int(told.sum()), int(two.sum())
-        low, high = _intervals.likelihood_interval(float(hits), float(n), math.log(1 / DELTA)) if n else (0.0, 1.0)
+        low, high = intervals.likelihood_interval(float(hits), float(n), math.log(1 / DELTA)) if n else (0.0, 1.0)
         failures += not low <= law[2] <= high
         decided = u >= 3
         n, hits = int(decided.sum()), int((decided & (u - after == 2)).sum())
-        low, high = _intervals.likelihood_interval(float(hits), float(n), math.log(1 / DELTA)) if n else (0.0, 1.0)
+        low, high = intervals.likelihood_interval(float(hits), float(n), math.log(1 / DELTA)) if n else (0.0, 1.0)
         honest += not low <= law[2] <= high
     limit = RUNS * DELTA + 4 * math.sqrt(RUNS * DELTA * (1 - DELTA))
     assert honest <= limit < failures
@@ -665,7 +665,7 @@ def test_observed_noise_decides_every_event_with_every_draw():
     plausible = known.plausible(likelihood, counts, 0.1, noise)
     x = math.log(5 / 0.095)  # five events; 5 % of δ go to the comparison of rewards
     k = room.space.pair(0, 1)  # level 1
-    low, high = _intervals.likelihood_interval(float(noise.values[0][0]), 200.0, x)
+    low, high = intervals.likelihood_interval(float(noise.values[0][0]), 200.0, x)
     j = plausible.next_ptr[k] + 1
     assert (plausible.p_lower[j], plausible.p_upper[j]) == pytest.approx((low, high), abs=1e-11)
     assert np.array_equal(known.using(likelihood, noise)(counts, 0.1).p_lower, plausible.p_lower)
@@ -694,10 +694,10 @@ def test_noise_that_cannot_be_is_refused_whole():
         ([0], [[1, 2]], r"noise \(1, 2\); they must be \[n\] and \[n, 1\]"),
         ([0], [0.5], "noise must be whole numbers"),
     ):
-        with pytest.raises(InvalidTable, match=sentence):
+        with pytest.raises(InvalidInput, match=sentence):
             noise.add_steps(pairs, values)
     assert noise.values[0].sum() == 0
-    with pytest.raises(InvalidTable, match="counts of other mechanics"):
+    with pytest.raises(InvalidInput, match="counts of other mechanics"):
         NoiseCounts.from_state_dict(stock_room(), {"noise_values": np.zeros(3)})
 
 
@@ -705,12 +705,12 @@ def test_noise_is_given_when_and_only_when_it_is_observed():
     room = stock_room()
     seen = Mechanics(room.space, room.sizes, room.law, room.next_state, observed=True)
     counts = Counts(room.space)
-    with pytest.raises(InvalidTable, match="no NoiseCounts are given"):
+    with pytest.raises(InvalidInput, match="no NoiseCounts are given"):
         Knowledge(room.space, mechanics=seen).plausible(likelihood, counts, 0.1)
-    with pytest.raises(InvalidTable, match="no mechanics that observe"):
+    with pytest.raises(InvalidInput, match="no mechanics that observe"):
         Knowledge(room.space, mechanics=room).plausible(likelihood, counts, 0.1, NoiseCounts(seen))
     other = Mechanics.of(room.space, lambda s, a, d: 0, 2, observed=True)
-    with pytest.raises(InvalidTable, match="sizes"):
+    with pytest.raises(InvalidInput, match="sizes"):
         Knowledge(room.space, mechanics=seen).plausible(likelihood, counts, 0.1, NoiseCounts(other))
 
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import oracles
 import surefooted as sf
-from surefooted import _kernels, _narrow
+from surefooted.kernels import exact, narrow
 from surefooted.solve import gain, optimal_gain
 from surefooted.solve.chain import induced_chain
 from test_kernels import both, csr
@@ -46,7 +46,7 @@ def lined_up(kernel, rows, n, first, most):
     return kernel(*rows, first, most, order, position, distance), order, position, distance
 
 
-@both(_narrow.line_up)
+@both(narrow.line_up)
 @pytest.mark.parametrize("ring", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_line_up_is_breadth_first_and_tells_the_longest_step(kernel, ring, seed):
@@ -62,7 +62,7 @@ def test_line_up_is_breadth_first_and_tells_the_longest_step(kernel, ring, seed)
     assert lined_up(kernel, table(p, r)[:3], 15, 4, reach - 1)[0] > reach - 1
 
 
-@both(_narrow.line_up)
+@both(narrow.line_up)
 def test_line_up_goes_on_where_nothing_new_is_reached(kernel):
     p = np.eye(4)[[1, 1, 3, 2]].reshape(4, 1, 4)  # 0 to 1, which stays; 2 and 3 swap
     reach, order, position, distance = lined_up(kernel, table(p, np.zeros((4, 1)))[:3], 4, 3, 4)
@@ -70,7 +70,7 @@ def test_line_up_goes_on_where_nothing_new_is_reached(kernel):
     assert reach == 1
 
 
-@both(_narrow.walk)
+@both(narrow.walk)
 def test_a_walk_is_as_often_in_a_state_as_the_chain(kernel):
     p = np.array([[0.9, 0.1, 0.0], [0.2, 0.0, 0.8], [0.5, 0.0, 0.5]])
     rows, state, seen = csr(p), 0, np.zeros(3)
@@ -88,7 +88,7 @@ def in_line(kernel, p, home, cost, first=0):
     """Whether all get home, and by state the cost until then [S, m], with home's of a whole cycle, and visits [S]."""
     n, rows = len(p), csr(p)
     order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
-    reach = _narrow.line_up(np.arange(n + 1), *rows[:2], first, n, order, position, distance)
+    reach = narrow.line_up(np.arange(n + 1), *rows[:2], first, n, order, position, distance)
     band, leave, entry = (np.full(size, np.nan) for size in (n * (2 * reach + 1), n, n))
     total, visits = cost[order].copy(), np.full(n, np.nan)
     done = kernel(*rows, home, order, position, reach, band, leave, entry, total, visits)
@@ -98,7 +98,7 @@ def in_line(kernel, p, home, cost, first=0):
     return done, total[position], visits[position]
 
 
-@both(_narrow.eliminate_in_line)
+@both(narrow.eliminate_in_line)
 @pytest.mark.parametrize("eps", [None, 1e-3, 1e-12])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_elimination_in_line_is_right_in_every_entry_however_slowly_the_chain_mixes(kernel, eps, seed):
@@ -116,7 +116,7 @@ def test_elimination_in_line_is_right_in_every_entry_however_slowly_the_chain_mi
         assert visits == pytest.approx((d / d[home]).astype(float), rel=1e-13, abs=0)
 
 
-@both(_narrow.eliminate_in_line)
+@both(narrow.eliminate_in_line)
 def test_elimination_in_line_by_hand(kernel):
     p, cost = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.5]]), np.array([[1.0], [0.25], [0.0]])
     assert not in_line(kernel, p, 0, cost)[0]  # nothing leads home from state 1
@@ -127,7 +127,7 @@ def test_elimination_in_line_by_hand(kernel):
     assert done and total.tolist() == [[7.0], [12.0]] and visits.tolist() == [1.0, 2.0]
 
 
-@both(_narrow.eliminate_in_line)
+@both(narrow.eliminate_in_line)
 def test_visits_in_line_do_not_overflow(kernel):
     n = 800  # a walk that hardly ever comes back: 4 ** n visits to the other end
     p = 0.8 * np.eye(n, k=1) + 0.2 * np.eye(n, k=-1)
@@ -137,7 +137,7 @@ def test_visits_in_line_do_not_overflow(kernel):
     assert visits / visits.sum() == pytest.approx(share / share.sum(), rel=1e-9, abs=1e-250)
 
 
-@both(_narrow.policy_iteration)
+@both(narrow.policy_iteration)
 @pytest.mark.parametrize("ring", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_policy_iteration_in_line_finds_the_best_of_all_policies(kernel, ring, seed):
@@ -154,7 +154,7 @@ def test_policy_iteration_in_line_finds_the_best_of_all_policies(kernel, ring, s
     assert gains == pytest.approx(best, abs=1e-9)
 
 
-@both(_narrow.policy_iteration)
+@both(narrow.policy_iteration)
 def test_policy_iteration_in_line_gives_up_on_what_is_wide_or_falls_apart(kernel):
     p, r = line(0, 12, 2, reach=2)
     v, pair = np.empty(12), np.empty(12, dtype=np.int64)
@@ -218,7 +218,7 @@ def test_a_large_bias_is_left_to_sweeps():
     assert found.lower <= 1.0 <= found.upper <= found.lower + 1e-2
 
 
-@both(_narrow.policy_iteration)
+@both(narrow.policy_iteration)
 def test_it_gives_up_where_rounding_would_be_more_than_the_accuracy(kernel):
     n = 40  # two wells: policy iteration goes from one to the other
     p = np.zeros((n, 2, n))
@@ -249,10 +249,10 @@ def test_a_ring_of_twenty_thousand_states_needs_few_improvements():
     mdp = ring_table(20_000, 1)
     v, pair = np.empty(20_000), np.empty(20_000, dtype=np.int64)
     rows = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r)
-    lower, upper, improvements = _narrow.policy_iteration(*rows, 1e-9, 8, 40, v, pair)
+    lower, upper, improvements = narrow.policy_iteration(*rows, 1e-9, 8, 40, v, pair)
     assert upper - lower <= 1e-9 and improvements < 30
     taken = induced_chain(mdp, sf.Policy(mdp.space, pair=pair))
-    chain_lower, chain_upper, _ = _kernels.relative_values(
+    chain_lower, chain_upper, _ = exact.relative_values(
         taken.next_ptr, taken.next_state, taken.p, taken.r, 0.9, 1e-9, 1, v
     )  # one sweep of the policy alone, from its values, proves its gain
     assert lower - 1e-9 <= chain_lower and chain_upper <= upper + 1e-9

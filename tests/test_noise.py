@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, norm
 
-from surefooted.errors import InvalidTable
-from surefooted.noise import KINDS, Noise
+from surefooted.errors import InvalidInput
+from surefooted.tables.reward_noise import KINDS, Noise
 
 FALSE_ALARM = 1e-6  # of each statistical test below
 DRAWS = 20_000
@@ -140,7 +140,7 @@ def test_each_kind_has_its_own_code():
     ],
 )
 def test_invalid_noise_names_every_fault(kind, scale, faults):
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         Noise(kind, scale)
     assert len(caught.value.faults) == len(faults)
     for fault in faults:

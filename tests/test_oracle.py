@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 import adversarial
-from surefooted import oracle, solve
+from surefooted import solve
 from surefooted.agents.agent import Decision
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.player import Segment
 from surefooted.agents.ucrl2 import UCRL2
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.oracle import Evaluation
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput
+from surefooted.evaluation import margins as oracle
+from surefooted.evaluation.margins import Evaluation
 from surefooted.problems.problem import Problem
-from surefooted.simulation import Run, simulate
+from surefooted.simulation.playing import Run, simulate
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
 
 
 def a_run(rng, problem, lengths=(1, 3, 2, 4)):
@@ -88,13 +89,13 @@ def test_violations_are_counted_from_one_in_windows_that_include_both_ends():
 
 @pytest.mark.parametrize(("first", "last"), [(7, None), (5, 4), (7, 9)])
 def test_an_empty_window_is_an_error(first, last):
-    with pytest.raises(InvalidTable, match="empty window"):
+    with pytest.raises(InvalidInput, match="empty window"):
         evaluation([0.5, -0.1, 0.0, -0.2, -0.3, 0.1]).violation_fraction(first, last)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (-2, None), (0, 3), (1, -1)])
 def test_a_window_that_begins_or_ends_before_the_first_step_is_an_error(first, last):
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         evaluation([0.5, -0.1, 0.0, -0.2, -0.3, 0.1]).violation_fraction(first, last)
 
 
@@ -177,7 +178,7 @@ def test_a_mean_of_one_run_or_of_unequal_runs_is_refused():
     problem = adversarial.a_problem(rng)
     one, short = a_run(rng, problem), a_run(rng, problem, (1, 2))
     for runs in ([one], [one, short], []):
-        with pytest.raises(InvalidTable, match="no such mean"):
+        with pytest.raises(InvalidInput, match="no such mean"):
             oracle.margin_in_expectation(runs, problem, 0.1)
 
 
@@ -187,9 +188,9 @@ def test_no_condition_without_a_level_between_zero_and_one(alpha):
     problem = adversarial.a_problem(rng)
     run = a_run(rng, problem)
     for question in (oracle.evaluate, oracle.gain_margin, oracle.reward_margin):
-        with pytest.raises(InvalidTable, match="alpha"):
+        with pytest.raises(InvalidInput, match="alpha"):
             question(run, problem, alpha)
-    with pytest.raises(InvalidTable, match="alpha"):
+    with pytest.raises(InvalidInput, match="alpha"):
         oracle.margin_in_expectation([run, run], problem, alpha)
 
 

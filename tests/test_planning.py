@@ -7,11 +7,11 @@ import pytest
 
 import oracles
 from surefooted import planning, solve
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
-from surefooted.space import Space
+from surefooted.errors import InvalidInput
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
 
 ROUNDING = 1e-11
 CAPS = (1, 2, 3, 7, 40, planning.SWEEPS)
@@ -243,22 +243,22 @@ def test_what_cannot_be_planned_is_refused():
     other = Policy.uniform(Space.full(2, 7))
     staged = Policy(mdp.space, pair=np.stack([mdp.space.pair_ptr[:-1]] * 3))
     for epsilon in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InvalidTable, match="epsilon"):
+        with pytest.raises(InvalidInput, match="epsilon"):
             planning.optimistic_gain(point, epsilon)
-        with pytest.raises(InvalidTable, match="epsilon"):
+        with pytest.raises(InvalidInput, match="epsilon"):
             planning.policy_gain(point, policy, epsilon)
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         planning.policy_gain(point, other, 0.1)
-    with pytest.raises(InvalidTable, match="3 decision rules"):
+    with pytest.raises(InvalidInput, match="3 decision rules"):
         planning.policy_gain(point, staged, 0.1)
 
 
 @pytest.mark.parametrize("start", [np.zeros(3), np.zeros((1, 4)), np.array([0, np.nan, 0, 0])])
 def test_a_start_that_is_no_vector_over_the_states_is_refused(start):
     mdp = TabularMDP.from_arrays(*oracles.random_mdp("dense", 1, 4, 2))
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         planning.policy_gain(Plausible.exactly(mdp), Policy.uniform(mdp.space), 0.1, start=start)
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         planning.optimistic_gain(Plausible.exactly(mdp), 0.1, start)
 
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from surefooted import _play
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.kernels import playing
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
 
 NOISES = [
     Noise(),
@@ -55,7 +55,7 @@ def compiled(kernels, mdp, policy, allowed, u, s, n, seed):
     return *played, allowed.tolist(), u, coin.random()
 
 
-KERNELS = (_play.play_episode, _play.play_randomised, _play.draw_steps)
+KERNELS = (playing.play_episode, playing.play_randomised, playing.draw_steps)
 PLAIN = tuple(kernel.py_func for kernel in KERNELS)
 either = pytest.mark.parametrize("kernel", [KERNELS, PLAIN], ids=["compiled", "plain"])
 
@@ -115,7 +115,7 @@ def test_an_episode_in_parts_is_the_whole_episode(kind):
     allowed, u, s = np.full(mdp.space.n_pairs, 10**9), 0.5, 2
     pairs, rewards, next_states = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n, dtype=np.int64)
     for part in (slice(0, 1), slice(1, 120), slice(120, n)):
-        _play.draw_steps(world, mdp.noise.code, draws[part])
+        playing.draw_steps(world, mdp.noise.code, draws[part])
         outputs = (pairs[part], rewards[part], next_states[part])
         length, u = play(KERNELS, mdp, policy, coin, draws[part], allowed, u, s, *outputs)
         assert length == part.stop - part.start
@@ -123,7 +123,7 @@ def test_an_episode_in_parts_is_the_whole_episode(kind):
     assert (pairs.tolist(), rewards.tolist(), next_states.tolist(), allowed.tolist(), u) == whole[:5]
 
 
-@both(_play.draw_from)
+@both(playing.draw_from)
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(
     weights=st.lists(st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 1e-17]), min_size=1, max_size=12).filter(any),
@@ -139,7 +139,7 @@ def test_draw_from_inverts_the_distribution_and_never_draws_what_has_no_weight(k
     assert found == next((j for j in positive if u < below[j]), positive[-1])
 
 
-@both(_play.draw_from)
+@both(playing.draw_from)
 def test_rounding_draws_the_last_that_has_weight(kernel):
     weights = np.array([0.1] * 10 + [0.0])  # sums to 1 - 1e-16
     assert np.cumsum(weights)[-1] < 1

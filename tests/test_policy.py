@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from surefooted.errors import InvalidTable
-from surefooted.policy import Policy
-from surefooted.space import Space
+from surefooted.errors import InvalidInput
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
 
 FALSE_ALARM = 1e-6  # of each statistical test below
 nan, inf = np.nan, np.inf
@@ -84,7 +84,7 @@ def test_weights_on_one_action_per_state_make_the_policy_deterministic(stages, s
 def test_weights_are_divided_by_their_sum():
     policy = Policy.randomised(SPACE, MIXED * [[1 + 8e-10], [1 - 8e-10], [1]])
     assert np.abs(policy.probabilities.sum(axis=1) - 1).max() <= 1e-15
-    with pytest.raises(InvalidTable, match=r"state 0: the probabilities of its actions sum to 1.000000002, not 1"):
+    with pytest.raises(InvalidInput, match=r"state 0: the probabilities of its actions sum to 1.000000002, not 1"):
         Policy.randomised(SPACE, MIXED * [[1 + 2e-9], [1], [1]])
 
 
@@ -128,7 +128,7 @@ def test_a_zero_with_a_sign_is_no_other_policy():
 
 def test_equal_policies_hash_alike_across_processes():
     code = (
-        "import pickle, sys, numpy as np; from surefooted.policy import Policy; from surefooted.space import Space;"
+        "import pickle, sys, numpy as np; from surefooted import Policy, Space;"
         "space = Space.full(2, 2); sys.stdout.buffer.write(pickle.dumps((space, Policy.always(space, 1))))"
     )
     environment = os.environ | {"PYTHONHASHSEED": "12345"}
@@ -146,7 +146,7 @@ def test_uniform_plays_each_available_action_equally_often():
 
 def test_always_plays_one_action_and_says_where_it_cannot():
     assert Policy.always(Space.full(3, 2), 1).actions.tolist() == [1, 1, 1]
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         Policy.always(SPACE, 1)
     assert caught.value.faults == ("state 1: action 1 is not available",)
 
@@ -184,7 +184,7 @@ TWIN = Space.from_available([[True, False, True], [True, True, True], [False, Tr
     ids=["space", "size of the space", "horizon", "share below 0", "share above 1", "share nan", "share and actions"],
 )
 def test_a_mixture_of_what_does_not_mix_is_refused(other, share):
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         Policy.deterministic(SPACE, [[2, 0, 1]] * 2).mixed_with(other, share)
 
 
@@ -300,7 +300,7 @@ def changed(table, *changes):
     ],
 )
 def test_an_invalid_policy_names_every_fault(build, faults):
-    with pytest.raises(InvalidTable, match="this policy is not valid") as caught:
+    with pytest.raises(InvalidInput, match="this policy is not valid") as caught:
         build()
     for fault in faults:
         assert any(fault in found for found in caught.value.faults), f"{fault!r} not in {caught.value.faults}"

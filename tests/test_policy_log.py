@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from surefooted import Policy, Space
-from surefooted.policy_log import PolicyLog
+from surefooted.tables.policy_log import PolicyLog
 
 
 def wandering(space, n, seed=0):

@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import poisson
 
 from surefooted import problems, solve
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.problems import Problem, garnet, gridworld, inventory, maintenance, riverswim
-from surefooted.space import Space
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
 
 nan, inf = np.nan, np.inf
 
@@ -450,7 +450,7 @@ def test_every_deterministic_policy_of_a_garnet_is_irreducible(seed):
     ids=str,
 )
 def test_bad_parameters_are_all_named(name, parameters, faults):
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         problems.make(name, **parameters)
     for fault in faults:
         assert any(fault in found for found in caught.value.faults) and fault in str(caught.value)
@@ -465,7 +465,7 @@ def test_bad_parameters_are_all_named(name, parameters, faults):
 def test_a_whole_number_written_as_a_float_is_that_number_or_refused_by_name(name, parameter, value):
     try:
         problem = problems.make(name, **{parameter: value})
-    except InvalidTable as error:
+    except InvalidInput as error:
         assert parameter in str(error) and str(value) in str(error)
     else:
         whole = problems.make(name, **{parameter: int(value)})
@@ -511,7 +511,7 @@ def tiny(**changes):
     ids=["everything", "start", "half a start", "half a stage", "nan", "r_max", "stages", "stages without horizon"],
 )
 def test_a_problem_whose_parts_do_not_fit_names_every_fault(changes, faults):
-    with pytest.raises(InvalidTable, match="problem 'tiny' is not valid") as caught:
+    with pytest.raises(InvalidInput, match="problem 'tiny' is not valid") as caught:
         tiny(**changes)
     assert len(caught.value.faults) == len(faults)
     for fault in faults:

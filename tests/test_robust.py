@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from surefooted import _robust, _rows, planning
-from surefooted.mdp import TabularMDP
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
+from surefooted import planning
+from surefooted.kernels import robust
+from surefooted.kernels import rows as row_kernels
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
 
 SAFE = 1e-12  # a bound may be this much on the wrong side of the exact answer, and no more
 SEEDS = range(8)
@@ -50,7 +52,7 @@ def some_values(seed, n):
 def one_row(states, low, room, unseen=0.0, width=-1.0):
     """A single row as the kernels take it."""
     slack = max(1 - sum(low), 0.0) if width < 0 else float(not states)
-    return _rows.Rows(
+    return row_kernels.Rows(
         np.array([0]),
         np.array([len(states)]),
         np.array(states, dtype=np.int64),
@@ -60,7 +62,7 @@ def one_row(states, low, room, unseen=0.0, width=-1.0):
     )
 
 
-@both(_rows.extreme)
+@both(row_kernels.extreme)
 @pytest.mark.parametrize(
     ("row", "smallest", "largest"),
     [
@@ -81,7 +83,7 @@ def test_extreme_by_hand(kernel, row, smallest, largest):
     assert kernel(one_row(*row), 0, v, *ordered(v, 1, rng)) == pytest.approx(largest, abs=1e-15)
 
 
-@both(_rows.extreme)
+@both(row_kernels.extreme)
 @forms
 @pytest.mark.parametrize("n_states", range(1, 13))
 def test_extreme_is_the_linear_program_and_never_on_its_unsafe_side(kernel, form, n_states):
@@ -95,7 +97,7 @@ def test_extreme_is_the_linear_program_and_never_on_its_unsafe_side(kernel, form
             truth = oracles.extreme_mean(row, v, sign, exactly=True)
             assert sign * (found - truth) >= -SAFE  # never below the largest, never above the smallest
             assert found == pytest.approx(truth, abs=SAFE)
-            if kernel is _rows.extreme and k < 3:
+            if kernel is row_kernels.extreme and k < 3:
                 program = oracles.extreme_mean_by_linear_program(row, v, sign)
                 assert found == pytest.approx(program, abs=1e-8)  # as exact as the solver
 
@@ -108,7 +110,7 @@ def test_extreme_is_the_best_of_all_corners(form, seed):
     for k in range(space.space.n_pairs):
         means = oracles.row_vertices(oracles.row_set(space, k)) @ v
         for sign, truth in ((-1, means.min()), (1, means.max())):
-            assert _rows.extreme(space.rows, k, v, *ordered(v, sign, rng)) == pytest.approx(truth, abs=SAFE)
+            assert row_kernels.extreme(space.rows, k, v, *ordered(v, sign, rng)) == pytest.approx(truth, abs=SAFE)
 
 
 @forms
@@ -121,17 +123,17 @@ def test_the_order_of_a_row_changes_no_bit_of_its_extreme_and_is_all_that_it_cha
         rows = space.rows
         first, last = rows.first[k], rows.last[k]
         stored = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
-        value = _rows.extreme(rows, k, v, *order)
+        value = row_kernels.extreme(rows, k, v, *order)
         for _ in range(4):
             shuffle = first + rng.permutation(last - first)
             for array in (rows.next_state, rows.low, rows.room):
                 array[first:last] = array[shuffle]
-            assert _rows.extreme(rows, k, v, *order) == value
+            assert row_kernels.extreme(rows, k, v, *order) == value
         after = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
         assert after == stored
 
 
-@both(_rows.rank_states)
+@both(row_kernels.rank_states)
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(data=st.data())
 def test_rank_states_sorts_from_any_order(kernel, data):
@@ -169,14 +171,14 @@ def slow_values(space, policy, r, v, steps):
     return np.array(values)
 
 
-@both(_robust.step_back)
+@both(robust.step_back)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_step_back_is_one_backup(kernel, form, seed):
     space, _ = plausible(form, seed)
     v = some_values(seed, space.space.n_states)
     for policy, sign in itertools.product(some_policies(space.space, seed), (-1.0, 1.0)):
-        work = _rows.workspace(v.size)
+        work = row_kernels.workspace(v.size)
         r = space.r_upper if sign > 0 else space.r_lower
         lower, upper = kernel(*planning.played(policy), space.rows, r, sign, work, v)
         change = oracles.robust_backup(space, policy.dense_weights, v, sign) - v
@@ -184,7 +186,7 @@ def test_step_back_is_one_backup(kernel, form, seed):
         assert (lower, upper) == (work.change.min(), work.change.max())
 
 
-@both(_robust.play_backwards)
+@both(robust.play_backwards)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("steps", [0, 1, 7])
@@ -194,13 +196,13 @@ def test_play_backwards_is_that_many_backups(kernel, form, seed, steps):
     for policy in some_policies(space.space, seed):
         for r in (space.r_lower - 0.4, np.zeros(0)):
             v = start.copy()
-            made = kernel(*planning.played(policy), space.rows, r, steps, -1.0, 10**9, _rows.workspace(v.size), v)
+            made = kernel(*planning.played(policy), space.rows, r, steps, -1.0, 10**9, row_kernels.workspace(v.size), v)
             assert made == steps
             r = r if r.size else np.zeros(space.space.n_pairs)
             assert v == pytest.approx(slow_values(space, policy, r, start, steps)[-1], abs=steps * SAFE)
 
 
-@both(_robust.play_backwards)
+@both(robust.play_backwards)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("tolerance", "most"), [(0.5, 10**9), (3.0, 10**9), (0.0, 1), (0.1, 5)])
@@ -211,7 +213,7 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
     policy = some_policies(space.space, seed)[seed % 3]
     for r in (space.r_lower - 0.4, np.zeros(0)):
         v = start.copy()
-        kernel(*planning.played(policy), space.rows, r, steps, tolerance, most, _rows.workspace(v.size), v)
+        kernel(*planning.played(policy), space.rows, r, steps, tolerance, most, row_kernels.workspace(v.size), v)
         truth = slow_values(space, policy, r if r.size else np.zeros(space.space.n_pairs), start, steps)[-1]
         assert np.all(v <= truth + steps * SAFE)
         if most > steps:
@@ -223,7 +225,7 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
 def test_play_backwards_of_a_million_steps_takes_few_sweeps_and_loses_less_than_its_tolerance():
     mdp = TabularMDP.from_arrays([[[0.9, 0.1]], [[0.2, 0.8]]], [[1.0], [0.25]])  # gain 2/3 + 1/3 / 4 = 0.75
     rows, policy, v = Plausible.exactly(mdp).rows, Policy.always(mdp.space, 0), np.zeros(2)
-    made = _robust.play_backwards(*planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, _rows.workspace(2), v)
+    made = robust.play_backwards(*planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, row_kernels.workspace(2), v)
     # sweep n + 1 changes the two states by amounts that differ by 0.7^n 0.75, which must be 1e-9 or less
     assert made == 1 + int(np.ceil(np.log(0.75e9) / -np.log(0.7)))
     # n steps earn 0.75 n + h - P^n h; h0 - h1 = (1 - 0.25) / 0.3 = 2.5 and 2/3 h0 + 1/3 h1 = 0, so that P^n h is 0
@@ -236,7 +238,7 @@ def affordable(losses, budget):
     return next((m for m, loss in enumerate(losses) if loss > budget), len(losses))
 
 
-@both(_robust.affordable_steps)
+@both(robust.affordable_steps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kernel, form, seed):
@@ -261,7 +263,7 @@ def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kern
             assert np.array_equal(kept, v)
 
 
-@both(_robust.affordable_steps)
+@both(robust.affordable_steps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tolerance", [0.1, 2.0])
@@ -284,7 +286,7 @@ def test_affordable_steps_when_extrapolated_are_never_too_many_nor_too_few_by_mo
             assert found == most or cost[1] > budget
 
 
-@both(_robust.affordable_steps)
+@both(robust.affordable_steps)
 @pytest.mark.parametrize("loss", [1e-15, 1e-17, 1e-18, 1e-30, 1e-300, 5e-324])
 def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
@@ -294,7 +296,7 @@ def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
     assert cost[0] == pytest.approx(50 * loss, rel=1e-9, abs=0)
 
 
-@both(_robust.affordable_steps)
+@both(robust.affordable_steps)
 @pytest.mark.parametrize(
     ("budget", "steps", "cost"), [(1.0, 4, (1.0, 1.25)), (1.1, 4, (1.0, 1.25)), (0.2, 0, (0, 0.25))]
 )
@@ -307,7 +309,7 @@ def test_affordable_steps_by_hand(kernel, budget, steps, cost):
     assert tuple(found) == cost
 
 
-@both(_robust.affordable_steps)
+@both(robust.affordable_steps)
 @pytest.mark.parametrize("tolerance", [0.0, 100.0])
 def test_what_one_state_earns_does_not_pay_for_another(kernel, tolerance):
     mdp = TabularMDP.from_arrays(np.eye(2)[:, None], np.zeros((2, 1)))  # each state is left to itself
@@ -321,7 +323,7 @@ def book_of(policies, segments):
     """Policies, the baseline first, and segments (policy, steps), as the kernels take them."""
     lists = [planning.played(policy) for policy in policies]
     first = np.cumsum([0] + [pairs.size for _, pairs, _ in lists])
-    return _robust.Book(
+    return robust.Book(
         np.stack([ptr + begin for (ptr, _, _), begin in zip(lists, first[:-1], strict=True)]),
         np.concatenate([pairs for _, pairs, _ in lists]),
         np.concatenate([weights for _, _, weights in lists]),
@@ -336,7 +338,7 @@ def some_book(space, seed):
     return policies, segments, book_of(policies, segments)
 
 
-@both(_robust.induct)
+@both(robust.induct)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
@@ -351,7 +353,7 @@ def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
             truth = bias + drift
         else:
             truth = slow_values(space, policies[q], r, truth, steps)[-1]
-    made = kernel(book, space.rows, r, bias, -1.0, 10**9, _rows.workspace(n), v)
+    made = kernel(book, space.rows, r, bias, -1.0, 10**9, row_kernels.workspace(n), v)
     assert v == pytest.approx(truth, abs=1e-10) and made == sum(steps for _, steps in segments)
 
 
@@ -369,11 +371,11 @@ def test_induct_is_below_what_the_segments_earn_in_any_mdp_of_the_set(form, seed
     for q, steps in reversed(segments):
         for _ in range(steps):
             earned = chains[q][1] - gains[0] + chains[q][0] @ earned
-    _robust.induct(book, space.rows, space.r_lower - gains[0], bias, tolerance, most, _rows.workspace(v.size), v)
+    robust.induct(book, space.rows, space.r_lower - gains[0], bias, tolerance, most, row_kernels.workspace(v.size), v)
     assert np.all(v <= earned + 1e-10)
 
 
-@both(_robust.segment_losses)
+@both(robust.segment_losses)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed):
@@ -381,29 +383,29 @@ def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed)
     policies, segments, book = some_book(space.space, seed)
     r, bias = space.r_lower - 0.4, np.random.default_rng(seed).normal(size=space.space.n_states)
     losses = np.full(len(segments), np.nan)
-    kernel(book, space.rows, r, bias, 0.0, 10**9, _rows.workspace(bias.size), losses)
+    kernel(book, space.rows, r, bias, 0.0, 10**9, row_kernels.workspace(bias.size), losses)
     truth = [(bias - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
     assert losses == pytest.approx(np.array(truth), abs=1e-10)
 
 
 def plain_iteration(space, epsilon, most, v):
     """Extended value iteration with nothing left out: bounds, sweeps and greedy pairs."""
-    work, ptr = _rows.workspace(v.size), space.space.pair_ptr
+    work, ptr = row_kernels.workspace(v.size), space.space.pair_ptr
     for sweep in range(1, most + 1):
-        _rows.rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
+        row_kernels.rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
         values = [
-            space.r_upper[k] + _rows.extreme(space.rows, k, v, work.order, work.scratch, work.rank, work.prefix)
+            space.r_upper[k] + row_kernels.extreme(space.rows, k, v, work.order, work.scratch, work.rank, work.prefix)
             for k in range(space.space.n_pairs)
         ]
         pair = [ptr[s] + int(np.argmax(values[ptr[s] : ptr[s + 1]])) for s in range(v.size)]
         change = np.array([values[k] for k in pair]) - v
         if np.ptp(change) <= epsilon or sweep == most:
             return change.min(), change.max(), sweep, np.array(pair)
-        _robust.move_damped(change, 0.9, v)
+        robust.move_damped(change, 0.9, v)
     raise AssertionError
 
 
-@both(_robust.optimistic_iteration)
+@both(robust.optimistic_iteration)
 @forms
 @pytest.mark.parametrize("seed", range(16))
 def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
@@ -417,16 +419,16 @@ def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
             assert found == tuple(expected) and np.array_equal(ours, theirs) and np.array_equal(pair, greedy)
 
 
-@both(_robust.frozen_sweeps)
+@both(robust.frozen_sweeps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_frozen_sweep_is_one_backup(kernel, form, seed):
     space, _ = plausible(form, seed)
     v = some_values(seed, space.space.n_states)
     for policy, sign in itertools.product(some_policies(space.space, seed), (-1.0, 1.0)):
-        work, lists = _rows.workspace(v.size), planning.played(policy)
+        work, lists = row_kernels.workspace(v.size), planning.played(policy)
         r = space.r_upper if sign > 0 else space.r_lower
-        _robust.step_back(*lists, space.rows, r, sign, work, v)  # sorts the rows
+        robust.step_back(*lists, space.rows, r, sign, work, v)  # sorts the rows
         u = v.copy()
         moved = kernel(*lists, space.rows, r, work.order, work.scratch, work.rank, 1.0, -1.0, 1, u)
         backup = v + work.change
@@ -468,7 +470,7 @@ def test_successors_that_are_next_to_impossible_do_no_harm(unseen):
     low = np.maximum(mdp.p - 0.1, 0.0)
     known = Plausible(mdp.space, mdp.r, mdp.r, mdp.next_ptr, mdp.next_state, low, mdp.p + 0.1, np.full(n, unseen))
     plan = planning.policy_gain(known, Policy.always(mdp.space, 0), 1e-6)
-    assert plan.sweeps > _robust.PATIENT and plan.lower <= 1 / n <= planning.optimistic_gain(known, 1e-6).upper
+    assert plan.sweeps > robust.PATIENT and plan.lower <= 1 / n <= planning.optimistic_gain(known, 1e-6).upper
 
 
 def test_asking_twice_changes_no_bit():
@@ -481,7 +483,7 @@ def test_asking_twice_changes_no_bit():
         assert np.array_equal(first.bias, again.bias) and first.policy == again.policy
 
 
-@both(_rows.sort_row)
+@both(row_kernels.sort_row)
 @pytest.mark.parametrize("n", [0, 1, 2, 9, 32, 33, 34, 60, 300])
 def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
     for seed, mess in itertools.product(range(5), (0.0, 0.05, 1.0)):  # sorted, nearly sorted, not at all
@@ -499,7 +501,7 @@ def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
         assert np.array_equal(state, wanted) and np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
 
 
-@both(_rows.sort_row)
+@both(row_kernels.sort_row)
 @pytest.mark.parametrize("n_states", [100, 3_000, 50_000])
 def test_ranks_that_lie_close_together_are_sorted_as_well(kernel, n_states):
     rng = np.random.default_rng(n_states)
@@ -512,7 +514,7 @@ def test_ranks_that_lie_close_together_are_sorted_as_well(kernel, n_states):
         assert np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
 
 
-@both(_rows.spread_row)
+@both(row_kernels.spread_row)
 def test_a_row_spread_by_rank_is_nearly_sorted(kernel):
     rng, n = np.random.default_rng(0), 200
     rank, state = rng.permutation(1_000), rng.permutation(1_000)[: n + 2]
@@ -521,11 +523,11 @@ def test_a_row_spread_by_rank_is_nearly_sorted(kernel):
     part = rank[state[1:-1]] * n // 1_000
     assert np.all(np.diff(part) >= 0) and state[[0, -1]].tolist() == ends
     assert np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
-    falls = _rows.count_falls(1, 1 + n, rank, state)
+    falls = row_kernels.count_falls(1, 1 + n, rank, state)
     assert falls == np.sum(np.diff(rank[state[1:-1]]) < 0) < n / 3
 
 
-@both(_rows.ceiling)
+@both(row_kernels.ceiling)
 @forms
 @pytest.mark.parametrize("seed", range(24))
 def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_state(kernel, form, seed):
@@ -534,7 +536,7 @@ def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_st
     order, scratch, rank, prefix = ordered(v, 1.0, rng)
     for k in range(space.space.n_pairs):
         found = kernel(space.rows, k, v, order, prefix)
-        assert found >= _rows.extreme(space.rows, k, v, order, scratch, rank, prefix) - SAFE
+        assert found >= row_kernels.extreme(space.rows, k, v, order, scratch, rank, prefix) - SAFE
         if form == "box":
             kept = slice(space.rows.first[k], space.rows.last[k])
             sure = space.rows.low[kept] @ v[space.rows.next_state[kept]]
@@ -545,7 +547,9 @@ def test_a_ceiling_by_hand():
     # v = (4, 3, 2, 1); [.1, .3] on state 3, elsewhere at most .25: .9 is left, .25 each for 4, 3, 2 and .15 for 1
     order, _, _, prefix = ordered(np.array([4.0, 3.0, 2.0, 1.0]), 1.0, np.random.default_rng(0))
     row = one_row([3], [0.1], [0.2], 0.25)
-    assert _rows.ceiling(row, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(0.1 + 2.25 + 0.15)
+    assert row_kernels.ceiling(row, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(
+        0.1 + 2.25 + 0.15
+    )
     # a ball of width .6 around all in state 2: .3 moves from there to the best
     ball = one_row([2], [1.0], [0.0], 1.0, 0.6)
-    assert _rows.ceiling(ball, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(2.0 + 0.3 * 2.0)
+    assert row_kernels.ceiling(ball, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(2.0 + 0.3 * 2.0)

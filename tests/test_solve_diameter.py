@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from surefooted.errors import InvalidTable, NotConverged
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput, NotConverged
 from surefooted.problems import garnet, riverswim
 from surefooted.solve import chain, diameter, distances, hitting_times, worst_case_diameter
-from surefooted.space import Space
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
 
 every_kind = pytest.mark.parametrize("kind", oracles.KINDS)
 examples = settings(max_examples=60, deadline=None, derandomize=True)
@@ -211,11 +211,11 @@ def test_progress_counts_the_targets():
 def test_what_does_not_fit_is_refused():
     mdp = riverswim().mdp
     for target in (-1, 6, 0.5):
-        with pytest.raises(InvalidTable, match="the states are 0 to 5"):
+        with pytest.raises(InvalidInput, match="the states are 0 to 5"):
             hitting_times(mdp, Policy.always(mdp.space, 0), target)
-    with pytest.raises(InvalidTable, match="policy and MDP do not fit"):
+    with pytest.raises(InvalidInput, match="policy and MDP do not fit"):
         hitting_times(mdp, Policy.always(Space.full(3, 2), 0), 0)
-    with pytest.raises(InvalidTable, match="only a stationary policy"):
+    with pytest.raises(InvalidInput, match="only a stationary policy"):
         hitting_times(mdp, Policy.deterministic(mdp.space, np.zeros((2, 6), dtype=int)), 0)
 
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from surefooted.errors import InvalidTable, NoSingleGain, NotConverged
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput, NoSingleGain, NotConverged
 from surefooted.problems import garnet, gridworld, riverswim
 from surefooted.solve import chain, gain, gain_and_bias, optimal_gain, stationary_distribution
-from surefooted.space import Space
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
 
 every_kind = pytest.mark.parametrize("kind", oracles.KINDS)
 examples = settings(max_examples=60, deadline=None, derandomize=True)
@@ -549,14 +549,14 @@ def test_what_takes_longer_than_a_double_can_say_is_an_error_with_a_name():
 @pytest.mark.parametrize("function", [gain_and_bias, stationary_distribution])
 def test_policies_that_do_not_fit_are_refused(function):
     mdp = riverswim().mdp
-    with pytest.raises(InvalidTable, match=r"do not fit.*\n.*Space\(n_states=3"):
+    with pytest.raises(InvalidInput, match=r"do not fit.*\n.*Space\(n_states=3"):
         function(mdp, Policy.always(Space.full(3, 2), 0))
-    with pytest.raises(InvalidTable, match="5 decision rules: only a stationary policy has a gain"):
+    with pytest.raises(InvalidInput, match="5 decision rules: only a stationary policy has a gain"):
         function(mdp, Policy.deterministic(mdp.space, np.zeros((5, 6), dtype=int)))
 
 
 @pytest.mark.parametrize("start", [-1, 6, 0.5])
 def test_a_start_that_is_no_state_is_refused(start):
     mdp = riverswim().mdp
-    with pytest.raises(InvalidTable, match="the states are 0 to 5"):
+    with pytest.raises(InvalidInput, match="the states are 0 to 5"):
         stationary_distribution(mdp, Policy.always(mdp.space, 0), start=start)

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput
 from surefooted.problems import inventory, riverswim
 from surefooted.solve import (
     expected_rewards,
@@ -20,7 +18,9 @@ from surefooted.solve import (
     optimal_values,
     policy_values,
 )
-from surefooted.space import Space
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
 
 every_kind = pytest.mark.parametrize("kind", oracles.KINDS)
 examples = settings(max_examples=60, deadline=None, derandomize=True)
@@ -182,12 +182,12 @@ def test_a_long_run_of_the_optimal_policy_earns_the_optimal_gain_up_to_its_span(
 def test_lengths_that_are_none_are_refused(length):
     mdp = riverswim().mdp
     policy = Policy.always(mdp.space, 0)
-    with pytest.raises(InvalidTable, match="horizon must be a whole number of at least 1"):
+    with pytest.raises(InvalidInput, match="horizon must be a whole number of at least 1"):
         optimal_values(mdp, length)
-    with pytest.raises(InvalidTable, match="horizon must be a whole number of at least 1"):
+    with pytest.raises(InvalidInput, match="horizon must be a whole number of at least 1"):
         policy_values(mdp, policy, length)
     if length != 0:
-        with pytest.raises(InvalidTable, match="steps must be a whole number of at least 0"):
+        with pytest.raises(InvalidInput, match="steps must be a whole number of at least 0"):
             expected_rewards(mdp, policy, 0, length)
 
 
@@ -207,7 +207,7 @@ def test_lengths_that_are_none_are_refused(length):
 )
 def test_starts_that_are_none_are_refused(start, message):
     mdp = riverswim().mdp
-    with pytest.raises(InvalidTable, match=message):
+    with pytest.raises(InvalidInput, match=message):
         expected_rewards(mdp, Policy.always(mdp.space, 0), start, 3)
 
 
@@ -216,11 +216,11 @@ def test_policies_that_do_not_fit_are_refused():
     foreign = Policy.always(Space.full(3, 2), 0)
     short = Policy.deterministic(mdp.space, np.zeros((3, 6), dtype=int))
     for call in (lambda: policy_values(mdp, foreign, 2), lambda: expected_rewards(mdp, foreign, 0, 2)):
-        with pytest.raises(InvalidTable, match="policy and MDP do not fit"):
+        with pytest.raises(InvalidInput, match="policy and MDP do not fit"):
             call()
-    with pytest.raises(InvalidTable, match="3 decision rules for 4 stages"):
+    with pytest.raises(InvalidInput, match="3 decision rules for 4 stages"):
         policy_values(mdp, short, 4)
-    with pytest.raises(InvalidTable, match="3 decision rules cannot play 4 steps"):
+    with pytest.raises(InvalidInput, match="3 decision rules cannot play 4 steps"):
         expected_rewards_along(mdp, [(short, 4)], 0)
 
 

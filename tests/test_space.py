@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.space import Space
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.tables.space import Space
 
 MASK = np.array([[True, False, True], [False, True, False]])
 exact = settings(derandomize=True, deadline=None)  # the same examples in every run
@@ -94,7 +94,7 @@ def test_a_space_keeps_its_own_copy_of_what_it_was_given():
     ],
 )
 def test_an_invalid_space_names_every_fault(build, faults):
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         build()
     assert len(caught.value.faults) == len(faults)
     for fault in faults:
@@ -105,19 +105,19 @@ def test_an_invalid_space_names_every_fault(build, faults):
 def test_a_state_that_does_not_exist_is_refused(s):
     space = Space.from_available(MASK)
     for ask in (space.check_state, space.actions, lambda s: space.pair(s, 0)):
-        with pytest.raises(InvalidTable, match=rf"state {s}: the states are 0 to 1"):
+        with pytest.raises(InvalidInput, match=rf"state {s}: the states are 0 to 1"):
             ask(s)
 
 
 @pytest.mark.parametrize("a", [-1, 1, 3, 0.5, np.nan])
 def test_an_action_that_is_not_available_is_refused_with_those_that_are(a):
-    with pytest.raises(InvalidTable, match=rf"state 0: action {a} is not available; 0, 2 are"):
+    with pytest.raises(InvalidInput, match=rf"state 0: action {a} is not available; 0, 2 are"):
         Space.from_available(MASK).pair(0, a)
 
 
 @pytest.mark.parametrize(("count", "plural"), [(1, "1 fault\n"), (2, "2 faults\n"), (50, "50 faults\n")])
 def test_the_error_prints_every_fault_and_the_hint(count, plural):
-    error = InvalidTable("no good", (f"fault number {i}" for i in range(count)), "try again")
+    error = InvalidInput("no good", (f"fault number {i}" for i in range(count)), "try again")
     assert str(error).startswith(f"no good: {plural}") and str(error).endswith("\ntry again")
     assert error.faults == tuple(f"fault number {i}" for i in range(count))
     assert all(f"  - {fault}\n" in str(error) for fault in error.faults)
@@ -125,13 +125,13 @@ def test_the_error_prints_every_fault_and_the_hint(count, plural):
 
 
 def test_the_error_prints_fifty_faults_and_keeps_them_all():
-    error = InvalidTable("no good", [f"number {i}." for i in range(53)])
+    error = InvalidInput("no good", [f"number {i}." for i in range(53)])
     assert "number 49." in str(error) and "number 50." not in str(error) and "and 3 more" in str(error)
     assert len(error.faults) == 53
 
 
 def test_the_error_survives_pickling_whole():
-    error = InvalidTable("no good", ["this", "that"], "try again")
+    error = InvalidInput("no good", ["this", "that"], "try again")
     twin = pickle.loads(pickle.dumps(error))
-    assert type(twin) is InvalidTable and str(twin) == str(error)
+    assert type(twin) is InvalidInput and str(twin) == str(error)
     assert (twin.what, twin.faults, twin.hint) == ("no good", ("this", "that"), "try again")

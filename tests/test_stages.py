@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 
 import oracles
-from surefooted import _intervals, _kernels, _robust, _rows, confidence, planning, solve
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.live import LiveSet
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
-from surefooted.space import Space
-from surefooted.staged import StagedMDP
+from surefooted import planning, solve
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.kernels import exact, intervals, robust
+from surefooted.kernels import rows as row_kernels
+from surefooted.knowledge.belief import LiveSet
+from surefooted.sets import confidence
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Space
+from surefooted.tables.staged import StagedMDP
 
 SAFE = 1e-12
 SIDES = (("pessimistic", -1.0), ("optimistic", 1.0))
@@ -179,7 +182,7 @@ def extreme_values(plausible, corners, weights, sign):
 def run_policy(kernel, plausible, policy, horizon, sign):
     values = np.zeros((horizon + 1, plausible.space.n_states))
     r = plausible.r_upper if sign > 0 else plausible.r_lower
-    work = _rows.workspace(plausible.space.n_states)
+    work = row_kernels.workspace(plausible.space.n_states)
     kernel(
         plausible.space.pair_ptr,
         plausible.rows,
@@ -195,12 +198,12 @@ def run_policy(kernel, plausible, policy, horizon, sign):
 
 def run_optimistic(kernel, plausible, horizon, pair):
     values = np.zeros((horizon + 1, plausible.space.n_states))
-    work = _rows.workspace(plausible.space.n_states)
+    work = row_kernels.workspace(plausible.space.n_states)
     changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, stride(plausible), work, values, pair)
     return values, changed
 
 
-@both(_robust.policy_stages)
+@both(robust.policy_stages)
 @forms
 @kinds
 @sizes
@@ -217,7 +220,7 @@ def test_policy_stages_is_the_extreme_over_all_corners(kernel, form, staged, n_s
             assert planning.policy_values(known, policy, horizon, side) == pytest.approx(values, abs=SAFE)
 
 
-@both(_robust.optimistic_stages)
+@both(robust.optimistic_stages)
 @forms
 @kinds
 @sizes
@@ -234,10 +237,10 @@ def test_optimistic_stages_is_the_best_of_all_policies_and_corners(kernel, form,
     assert values[:-1] == pytest.approx(best, abs=1e-11)
     assert changed
     greedy = Policy(mdp.space, pair=pair)  # which is checked
-    assert run_policy(_robust.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(values, abs=SAFE)
+    assert run_policy(robust.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(values, abs=SAFE)
 
 
-@both(_robust.optimistic_stages)
+@both(robust.optimistic_stages)
 @forms
 @kinds
 def test_the_values_do_not_depend_on_the_incumbent_and_the_greedy_pairs_attain_them(kernel, form, staged):
@@ -255,13 +258,13 @@ def test_the_values_do_not_depend_on_the_incumbent_and_the_greedy_pairs_attain_t
             assert values == pytest.approx(truth, abs=SAFE)
             assert changed == (not np.array_equal(before, pair))
             greedy = Policy(mdp.space, pair=pair)
-            assert run_policy(_robust.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(truth, abs=SAFE)
+            assert run_policy(robust.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(truth, abs=SAFE)
             kept = pair.copy()
             assert not run_optimistic(kernel, known, horizon, pair)[1]  # what was greedy is so again
             assert np.array_equal(pair, kept)
 
 
-@both(_robust.optimistic_stages)
+@both(robust.optimistic_stages)
 @pytest.mark.parametrize("before", [-1, 0, 1, 2, 3])
 def test_of_equals_the_first_is_greedy_whatever_the_incumbent(kernel, before):
     mdp = TabularMDP.from_arrays(np.ones((1, 4, 1)), np.array([[0.25, 0.5, 0.5, 0.5]]))
@@ -271,7 +274,7 @@ def test_of_equals_the_first_is_greedy_whatever_the_incumbent(kernel, before):
     assert changed == (before != 1)
 
 
-@both(_robust.many_policy_stages)
+@both(robust.many_policy_stages)
 @forms
 @kinds
 def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
@@ -282,16 +285,16 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
         pairs = mdp.space.pair_ptr[:-1] + rng.integers(np.diff(mdp.space.pair_ptr), size=(5, horizon, n_states))
         for _, sign in SIDES:
             r = known.r_upper if sign > 0 else known.r_lower
-            first, work = np.full((5, n_states), np.nan), _rows.workspace(n_states)
+            first, work = np.full((5, n_states), np.nan), row_kernels.workspace(n_states)
             values = np.zeros((horizon + 1, mdp.n_states))
             kernel(mdp.space.pair_ptr, known.rows, r, stride(known), sign, pairs, NO_WEIGHTS, work, values, first)
             for i, pair in enumerate(pairs):
                 policy = Policy(mdp.space, pair=pair)
-                alone = run_policy(_robust.policy_stages, known, policy, horizon, sign)[0]
+                alone = run_policy(robust.policy_stages, known, policy, horizon, sign)[0]
                 assert first[i] == pytest.approx(alone, abs=SAFE)
 
 
-@both(_kernels.evaluate_stages)
+@both(exact.evaluate_stages)
 @kinds
 def test_evaluate_stages_is_the_product_of_the_chains(kernel, staged):
     for seed in range(10):
@@ -307,7 +310,7 @@ def test_evaluate_stages_is_the_product_of_the_chains(kernel, staged):
             assert solve.policy_values(mdp, policy, horizon) == pytest.approx(truth, abs=SAFE)
 
 
-@both(_kernels.evaluate_stages)
+@both(exact.evaluate_stages)
 def test_evaluate_stages_begins_with_what_is_collected_at_the_end(kernel):
     mdp = TabularMDP.from_arrays([[[0.25, 0.75]], [[0.0, 1.0]]], [[0.5], [0.25]])
     values = np.array([[0.0, 0.0], [8.0, 4.0]])
@@ -340,7 +343,7 @@ def test_a_set_of_one_mdp_has_its_values(staged, n_states, n_actions, horizon):
             truth = solve.policy_values(mdp, policy, horizon)
             assert planning.policy_values(point, policy, horizon, side) == pytest.approx(truth, abs=SAFE)
         pair = np.full((horizon, n_states), -1)
-        values, _ = run_optimistic(_robust.optimistic_stages, point, horizon, pair)
+        values, _ = run_optimistic(robust.optimistic_stages, point, horizon, pair)
         assert values == pytest.approx(solve.optimal_values(mdp, horizon).values, abs=SAFE)
 
 
@@ -388,7 +391,7 @@ def test_values_by_hand():
 def plan_values(known, horizon):
     """The values of optimistic backward induction, by the kernel alone."""
     pair = np.full((horizon, known.space.n_states), -1)
-    return run_optimistic(_robust.optimistic_stages, known, horizon, pair)[0]
+    return run_optimistic(robust.optimistic_stages, known, horizon, pair)[0]
 
 
 def check_bounds(known, mdp, horizon, seed):
@@ -447,34 +450,34 @@ def test_stages_that_do_not_fit_are_refused():
     mdp = some_dynamics(1, 3, 2, 3, True)
     known, policy = set_around("box", mdp, 1), Policy.uniform(mdp.space)
     for horizon in (2, 4):
-        with pytest.raises(InvalidTable, match="3 stages"):
+        with pytest.raises(InvalidInput, match="3 stages"):
             planning.policy_values(known, policy, horizon)
-        with pytest.raises(InvalidTable, match="3 stages"):
+        with pytest.raises(InvalidInput, match="3 stages"):
             planning.optimistic_values(known, horizon)
-        with pytest.raises(InvalidTable, match="3 stages"):
+        with pytest.raises(InvalidInput, match="3 stages"):
             solve.policy_values(mdp, policy, horizon)
-        with pytest.raises(InvalidTable, match="3 stages"):
+        with pytest.raises(InvalidInput, match="3 stages"):
             solve.optimal_values(mdp, horizon)
     long = Policy(mdp.space, pair=np.stack([mdp.space.pair_ptr[:-1]] * 4))
-    with pytest.raises(InvalidTable, match="4 decision rules for 3 stages"):
+    with pytest.raises(InvalidInput, match="4 decision rules for 3 stages"):
         planning.policy_values(known, long, 3)
-    with pytest.raises(InvalidTable, match="4 decision rules for 3 stages"):
+    with pytest.raises(InvalidInput, match="4 decision rules for 3 stages"):
         solve.policy_values(mdp, long, 3)
     other = Policy.uniform(Space.full(5, 2))
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         planning.policy_values(known, other, 3)
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         solve.policy_values(mdp, other, 3)
-    with pytest.raises(InvalidTable, match="side"):
+    with pytest.raises(InvalidInput, match="side"):
         planning.policy_values(known, policy, 3, "pessimist")
     for horizon in (0, -1, 1.5, None, True):
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             planning.policy_values(Plausible.exactly(mdp.stage(0)), policy, horizon)
-        with pytest.raises(InvalidTable):
+        with pytest.raises(InvalidInput):
             planning.optimistic_values(Plausible.exactly(mdp.stage(0)), horizon)
-    with pytest.raises(InvalidTable, match="3 stages"):
+    with pytest.raises(InvalidInput, match="3 stages"):
         planning.optimistic_gain(known, 0.1)
-    with pytest.raises(InvalidTable, match="3 stages"):
+    with pytest.raises(InvalidInput, match="3 stages"):
         planning.policy_gain(known, policy, 0.1)
 
 
@@ -504,7 +507,7 @@ def test_tables_that_do_not_belong_together_are_no_staged_mdp():
     a, b = (TabularMDP.from_arrays(np.ones((1, m, 1)), np.zeros((1, m))) for m in (1, 2))
     noisy = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)), noise=Noise("bernoulli"))
     for tables, words in (([], "no stage"), ([a, b], "stage 1 is on"), ([a, a, noisy], "stage 2 has")):
-        with pytest.raises(InvalidTable, match=words):
+        with pytest.raises(InvalidInput, match=words):
             StagedMDP(tables)
 
 
@@ -569,9 +572,9 @@ def test_what_all_stages_share_is_compared_with_each_of_them():
         same = StagedMDP([mdp.tables[h]] * 3)
         assert shared.contains(same) and Plausible.exactly(same).contains(mdp.tables[h])
         assert not Plausible.exactly(mdp).contains(mdp.tables[h])
-    with pytest.raises(InvalidTable, match="set of 3 stages, MDP of 2"):
+    with pytest.raises(InvalidInput, match="set of 3 stages, MDP of 2"):
         Plausible.exactly(mdp).contains(StagedMDP(mdp.tables[:2]))
-    with pytest.raises(InvalidTable, match="do not fit"):
+    with pytest.raises(InvalidInput, match="do not fit"):
         Plausible.exactly(mdp).contains(some_dynamics(5, 2, 2, 3, True))
 
 
@@ -601,16 +604,16 @@ def test_staged_counts_are_a_tally_of_each_stage():
 @pytest.mark.parametrize("h", [3, -1, 0.5, None, "1", True])
 def test_a_stage_that_does_not_exist_is_not_counted(h):
     counts = Counts(Space.full(2, 2), stages=3)
-    with pytest.raises(InvalidTable, match="stage"):
+    with pytest.raises(InvalidInput, match="stage"):
         counts.add(0, 0, 0.5, 1, h)
     assert counts.total == 0 and counts.added == 0
-    with pytest.raises(InvalidTable, match="stage"):
+    with pytest.raises(InvalidInput, match="stage"):
         Counts(Space.full(2, 2)).merge(counts)
 
 
 @pytest.mark.parametrize("stages", [0, -1, 1.5, None, "2"])
 def test_there_are_no_counts_of_such_stages(stages):
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         Counts(Space.full(2, 2), stages=stages)
 
 
@@ -648,10 +651,10 @@ def test_the_logarithms_of_staged_sets_count_the_pairs_of_all_stages(confident):
             assert known.unseen[m] == pytest.approx(min(3 * x / n, 1))
         else:
             x, count = math.log((S + 2) * K * H / delta), p * n
-            lower, upper = np.array([_intervals.likelihood_interval(float(c), float(n), x) for c in count]).T
+            lower, upper = np.array([intervals.likelihood_interval(float(c), float(n), x) for c in count]).T
             assert known.p_lower[row] == pytest.approx(lower) and known.p_upper[row] == pytest.approx(upper)
-            assert known.unseen[m] == pytest.approx(_intervals.likelihood_interval(0.0, float(n), x)[1])
-            lower, upper = _intervals.likelihood_interval(counts.reward_sum[m] / 3, float(n), x)
+            assert known.unseen[m] == pytest.approx(intervals.likelihood_interval(0.0, float(n), x)[1])
+            lower, upper = intervals.likelihood_interval(counts.reward_sum[m] / 3, float(n), x)
             y = math.log(3 * (S + 2) * K * H * n * (n + 1) / delta)
             width = deviation * math.sqrt(2 * y / n) + 9 * y / n
             assert known.r_lower[m] == pytest.approx(max(3 * lower, mean - width, 0))
@@ -737,8 +740,8 @@ def fill(kernel, kind, counts, todo, seen, rewards, intervals, rows):
     return kernel(kind, 0.1, *sizes, *sums, todo, seen, *rewards, *intervals, rows)
 
 
-@both(_intervals.fill_rows)
-@pytest.mark.parametrize("kind", [_intervals.SIMPLIFIED, _intervals.BERNSTEIN, _intervals.LIKELIHOOD])
+@both(intervals.fill_rows)
+@pytest.mark.parametrize("kind", [intervals.SIMPLIFIED, intervals.BERNSTEIN, intervals.LIKELIHOOD])
 def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     confident = {number: function for function, number in confidence.KINDS.items()}[kind]
     mdp, rng = some_dynamics(6, 4, 2, 2, True), np.random.default_rng(0)
@@ -748,7 +751,7 @@ def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     intervals = (np.full(size, -1), np.full(size, np.nan), np.full(size, np.nan))
     places = (np.full(K, -1), np.full(K, -1), np.full(size, -1))
     per_row = (np.full(K, np.nan), np.full(K, np.nan), np.full(K, -1.0))
-    rows = _rows.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
+    rows = row_kernels.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
     seen, arrays = np.full(K, -1), (rewards, intervals, rows)
     assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == K and np.array_equal(seen, counts.visits)
     assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == 0
@@ -810,7 +813,7 @@ def test_policies_as_the_kernels_take_them():
             mine = np.isin(np.arange(space.n_pairs), row).astype(float) if policy.is_deterministic else row
             assert np.array_equal(mine, policy.rule(h).dense_weights)
         if policy.horizon:
-            with pytest.raises(InvalidTable, match="3 decision rules for 2 stages"):
+            with pytest.raises(InvalidInput, match="3 decision rules for 2 stages"):
                 policy.stages(2)
         else:
             assert policy.stages(7)[not policy.is_deterministic].shape == array.shape

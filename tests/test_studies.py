@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import surefooted as sf
 from surefooted import studies
 from surefooted.cli import main
-from surefooted.errors import InvalidTable, MissingExtra, SurefootedError, UnreadableFile
+from surefooted.errors import InvalidInput, MissingExtra, SurefootedError, UnreadableFile
 from surefooted.problems import ALL
 from surefooted.studies import building, engines, figures, folder, realisation, report, running, spec
 
@@ -80,7 +80,7 @@ def study_of(text, *overrides):
 def test_every_fault_of_a_study_is_named_at_once_with_its_path():
     text = SMALL.replace("realisations = 3", "realisations = 0").replace("[0.1, 0.4]", "[0.1, 1.5]")
     text = text.replace("points = 20", "points = 20\ncolour = 1").replace('kind = "UCRL2"', "")
-    with pytest.raises(InvalidTable) as caught:
+    with pytest.raises(InvalidInput) as caught:
         study_of(text)
     faults = "\n".join(caught.value.faults)
     for path in ("realisations:", "agents.cucrl2.alpha.1:", "record.colour:", "agents.ucrl2.kind:"):
@@ -140,7 +140,7 @@ def test_the_papers_studies_can_be_built_and_say_what_the_paper_prints():
         problem = building.check(study)
         played = name.removeprefix("structure-")
         assert study.name == name and problem.name == (played if played in ALL else "inventory")
-    from surefooted import cli_studies
+    from surefooted.cli import studies as cli_studies
 
     assert cli_studies.PAPER == spec.PAPER
     assert [claim.value for claim in studies.read("gridworld").claims] == [0.83]
@@ -268,16 +268,16 @@ def test_more_realisations_are_added_and_the_old_ones_stay(small, tmp_path):
 
 
 def test_another_study_in_the_directory_is_an_error_that_says_where_they_differ(small):
-    with pytest.raises(InvalidTable, match="holds another study") as caught:
+    with pytest.raises(InvalidInput, match="holds another study") as caught:
         studies.run_study(study_of(SMALL, "seed=8"), small.path)
     assert any(fault.startswith("seed:") for fault in caught.value.faults)
-    with pytest.raises(InvalidTable, match="already"):
+    with pytest.raises(InvalidInput, match="already"):
         studies.run_study(small.study, small.path, resume=False)
 
 
 def test_a_directory_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(InvalidTable, match="other files"):
+    with pytest.raises(InvalidInput, match="other files"):
         studies.run_study(study_of(SMALL), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(UnreadableFile, match="no study"):
@@ -404,7 +404,7 @@ def test_figures_are_the_same_byte_for_byte(small, tmp_path):
     assert [p.name for p in first] == [p.name for p in second] and len(first) == 14
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
-    with pytest.raises(InvalidTable, match="no such format"):
+    with pytest.raises(InvalidInput, match="no such format"):
         figures.make_figures(small, tmp_path / "c", ["bmp"])
 
 

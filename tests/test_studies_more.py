@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import surefooted as sf
 from surefooted import studies
 from surefooted.cli import main
-from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies import building, display, engines, figures, folder, report, running, spec
 
 SMALL = """
@@ -70,7 +70,7 @@ def test_agents_in_another_order_do_not_swap_their_results(out):
     raw["agents"] = dict(reversed(raw["agents"].items()))
     try:
         found = studies.run_study(spec.parse(raw), out)
-    except InvalidTable:  # another study: fine too
+    except InvalidInput:  # another study: fine too
         found = studies.load(out)
     by_setting = {s.index: (s.agent, s.alpha) for s in found.settings}
     for row in found.runs.to_pylist():
@@ -99,7 +99,7 @@ def test_another_content_of_the_problem_file_is_another_study(tmp_path):
     sf.problems.riverswim(n_states=4).save(tmp_path / "river.npz")
     studies.run_study(studies.read(file), tmp_path / "out")
     sf.problems.riverswim(n_states=7).save(tmp_path / "river.npz")
-    with pytest.raises(InvalidTable):
+    with pytest.raises(InvalidInput):
         studies.run_study(studies.read(file, ["realisations=3"]), tmp_path / "out")
 
 
@@ -245,13 +245,13 @@ def _here(monkeypatch):
 
 @pytest.mark.usefixtures("_here")
 def test_a_constructor_that_raises_is_a_fault_with_its_path():
-    with pytest.raises(InvalidTable, match=r"agents\.mine: .*a bug in a constructor"):
+    with pytest.raises(InvalidInput, match=r"agents\.mine: .*a bug in a constructor"):
         building.check(study_of(SMALL, "agents.mine.kind='test_studies_more:Raising'"))
 
 
 @pytest.mark.usefixtures("_here")
 def test_an_infinite_argument_is_refused_with_its_path():
-    with pytest.raises(InvalidTable, match=r"agents\.mine\.limit: must be finite"):
+    with pytest.raises(InvalidInput, match=r"agents\.mine\.limit: must be finite"):
         study_of(SMALL, "agents={mine={kind='test_studies_more:Keeping', limit=inf}}")
 
 
@@ -267,7 +267,7 @@ def test_an_argument_that_is_none_is_the_same_study_on_disk(tmp_path):
 
 
 def test_an_agent_of_the_other_kind_is_refused_before_anything_runs():
-    with pytest.raises(InvalidTable, match=r"agents\.u"):
+    with pytest.raises(InvalidInput, match=r"agents\.u"):
         building.check(
             spec.parse({"name": "g", "episodes": 5, "problem": "gridworld", "agents": {"u": {"kind": "UCRL2"}}})
         )

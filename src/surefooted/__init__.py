@@ -8,57 +8,54 @@
 Names are imported when they are first used, so that `import surefooted` and `surefooted --help` are instant.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from surefooted._registration import register_when_imported
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Baseline": "surefooted.baseline",
+    "Baseline": "surefooted.tables.baseline",
     "CUCBVI": "surefooted.agents.cucbvi",
     "CUCRL2": "surefooted.agents.cucrl2",
-    "Counts": "surefooted.counts",
+    "Counts": "surefooted.data.counts",
     "EULER": "surefooted.agents.euler",
-    "History": "surefooted.history",
-    "InvalidTable": "surefooted.errors",
-    "Knowledge": "surefooted.knowledge",
-    "Mechanics": "surefooted.mechanics",
-    "Noise": "surefooted.noise",
-    "Policy": "surefooted.policy",
+    "History": "surefooted.data.history",
+    "InvalidInput": "surefooted.errors",
+    "Knowledge": "surefooted.knowledge.knowledge",
+    "Mechanics": "surefooted.knowledge.mechanics",
+    "Noise": "surefooted.tables.reward_noise",
+    "Policy": "surefooted.tables.policy",
     "Problem": "surefooted.problems",
-    "Space": "surefooted.space",
-    "StagedMDP": "surefooted.staged",
+    "Space": "surefooted.tables.space",
+    "StagedMDP": "surefooted.tables.staged",
     "SurefootedError": "surefooted.errors",
-    "TabularMDP": "surefooted.mdp",
+    "TabularMDP": "surefooted.tables.mdp",
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
-    "evaluate": "surefooted.oracle",
-    "read_history": "surefooted.history",
-    "simulate": "surefooted.simulation",
-    "write_history": "surefooted.history",
+    "evaluate": "surefooted.evaluation.margins",
+    "read_history": "surefooted.data.history",
+    "simulate": "surefooted.simulation.playing",
+    "write_history": "surefooted.data.history",
 }
-_MODULES = (
-    "agents",
-    "bandits",
-    "certificate",
-    "confidence",
-    "gym",
-    "planning",
-    "problems",
-    "solve",
-    "studies",
-    "testing",
-)
+_MODULES = {
+    "agents": "surefooted.agents",
+    "bandits": "surefooted.bandits",
+    "certificate": "surefooted.certificates.replay",
+    "confidence": "surefooted.sets.confidence",
+    "gym": "surefooted.gym",
+    "planning": "surefooted.planning",
+    "problems": "surefooted.problems",
+    "solve": "surefooted.solve",
+    "studies": "surefooted.studies",
+    "testing": "surefooted.testing",
+}
 
 __all__ = sorted([*_HOMES, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
     from surefooted import agents as agents
     from surefooted import bandits as bandits
-    from surefooted import certificate as certificate
-    from surefooted import confidence as confidence
     from surefooted import gym as gym
     from surefooted import planning as planning
     from surefooted import problems as problems
@@ -70,31 +67,34 @@ if TYPE_CHECKING:
     from surefooted.agents.euler import EULER as EULER
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
-    from surefooted.baseline import Baseline as Baseline
-    from surefooted.counts import Counts as Counts
-    from surefooted.errors import InvalidTable as InvalidTable
+    from surefooted.certificates import replay as certificate  # noqa: F401
+    from surefooted.data.counts import Counts as Counts
+    from surefooted.data.history import History as History
+    from surefooted.data.history import read_history as read_history
+    from surefooted.data.history import write_history as write_history
+    from surefooted.errors import InvalidInput as InvalidInput
     from surefooted.errors import SurefootedError as SurefootedError
-    from surefooted.history import History as History
-    from surefooted.history import read_history as read_history
-    from surefooted.history import write_history as write_history
-    from surefooted.knowledge import Knowledge as Knowledge
-    from surefooted.mdp import TabularMDP as TabularMDP
-    from surefooted.mechanics import Mechanics as Mechanics
-    from surefooted.noise import Noise as Noise
-    from surefooted.oracle import evaluate as evaluate
-    from surefooted.policy import Policy as Policy
+    from surefooted.evaluation.margins import evaluate as evaluate
+    from surefooted.knowledge.knowledge import Knowledge as Knowledge
+    from surefooted.knowledge.mechanics import Mechanics as Mechanics
     from surefooted.problems import Problem as Problem
-    from surefooted.simulation import simulate as simulate
-    from surefooted.space import Space as Space
-    from surefooted.staged import StagedMDP as StagedMDP
+    from surefooted.sets import confidence as confidence
+    from surefooted.simulation.playing import simulate as simulate
+    from surefooted.tables.baseline import Baseline as Baseline
+    from surefooted.tables.mdp import TabularMDP as TabularMDP
+    from surefooted.tables.policy import Policy as Policy
+    from surefooted.tables.reward_noise import Noise as Noise
+    from surefooted.tables.space import Space as Space
+    from surefooted.tables.staged import StagedMDP as StagedMDP
 
-register_when_imported()
+if "gymnasium" in sys.modules:  # `gymnasium.make("surefooted:surefooted/Inventory-v0")` imports this package
+    import_module("surefooted.gym")
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on its first use."""
     if name in _MODULES:
-        return import_module(f"surefooted.{name}")
+        return import_module(_MODULES[name])
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value

@@ -9,7 +9,7 @@ class SurefootedError(Exception):
     """Anything this package refuses to do, with a message meant for people."""
 
 
-class InvalidTable(SurefootedError, ValueError):
+class InvalidInput(SurefootedError, ValueError):
     """A table, policy or problem that breaks its own rules; `.faults` lists every fault found."""
 
     def __init__(self, what: str, faults: Iterable[str], hint: str = "") -> None:
@@ -22,7 +22,7 @@ class InvalidTable(SurefootedError, ValueError):
             lines.append(hint)
         super().__init__("\n".join(lines))
 
-    def __reduce__(self) -> tuple[type["InvalidTable"], tuple[str, tuple[str, ...], str]]:
+    def __reduce__(self) -> tuple[type["InvalidInput"], tuple[str, tuple[str, ...], str]]:
         """Pickle by the constructor's arguments, so that the error crosses process borders whole."""
         return type(self), (self.what, self.faults, self.hint)
 

@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from surefooted import _robust, _rows
-from surefooted._arrays import is_whole
-from surefooted.errors import InvalidTable
-from surefooted.plausible import Plausible
-from surefooted.policy import Policy
-from surefooted.space import Floats, Ints
+from surefooted.arrays import is_whole
+from surefooted.errors import InvalidInput
+from surefooted.kernels import robust, rows
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 SWEEPS = 20_000  # value iterations before the bounds so far are the answer
@@ -53,7 +53,7 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     space = plausible.space
     v = _start(plausible, epsilon, start)
     pair = np.zeros(space.n_states, dtype=np.int64)
-    lower, upper, sweeps = _robust.optimistic_iteration(
+    lower, upper, sweeps = robust.optimistic_iteration(
         space.pair_ptr, plausible.rows, plausible.r_upper, DAMPING, epsilon, most, v, pair
     )
     return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
@@ -101,7 +101,7 @@ def policy_gains(
             np.concatenate([pairs for _, pairs, _ in each]),
             np.concatenate([weights for _, _, weights in each]),
         )
-    _robust.evaluate_policies(*lists, plausible.rows, r, sign, DAMPING, epsilon, most, v, bounds, sweeps)
+    robust.evaluate_policies(*lists, plausible.rows, r, sign, DAMPING, epsilon, most, v, bounds, sweeps)
     found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
     return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
 
@@ -122,8 +122,8 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
-    work, stride = _rows.workspace(space.n_states), _stride(plausible)
-    _robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
+    work, stride = rows.workspace(space.n_states), _stride(plausible)
+    robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)
 
 
@@ -135,9 +135,9 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     """
     sign, r = _side(plausible, [policy], side)
     values = np.zeros((_horizon(plausible, horizon) + 1, plausible.space.n_states))
-    work, stride = _rows.workspace(plausible.space.n_states), _stride(plausible)
+    work, stride = rows.workspace(plausible.space.n_states), _stride(plausible)
     stages = policy.stages(len(values) - 1)
-    _robust.policy_stages(plausible.space.pair_ptr, plausible.rows, r, stride, sign, *stages, work, values)
+    robust.policy_stages(plausible.space.pair_ptr, plausible.rows, r, stride, sign, *stages, work, values)
     return values
 
 
@@ -149,7 +149,7 @@ def _stride(plausible: Plausible) -> int:
 def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
     """A stationary policy as lists of the pairs that each state plays: state_ptr [S + 1], pairs and weights."""
     if policy.horizon is not None:
-        raise InvalidTable("not a stationary policy", [f"it has {policy.horizon} decision rules"])
+        raise InvalidInput("not a stationary policy", [f"it has {policy.horizon} decision rules"])
     if policy.pair is not None:
         ptr, ones = policy.space.one_each
         return ptr, policy.pair.copy(), ones
@@ -163,18 +163,18 @@ def _side(plausible: Plausible, policies: Sequence[Policy], side: Side) -> tuple
     """The sign of a side, and its rewards; an error if a policy is of another space."""
     for policy in policies:
         if policy.space != plausible.space:
-            raise InvalidTable("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
+            raise InvalidInput("policy and set do not fit", [f"policy on {policy.space}, set on {plausible.space}"])
     if side not in ("pessimistic", "optimistic"):
-        raise InvalidTable("no such side", [f"side {side!r} must be 'pessimistic' or 'optimistic'"])
+        raise InvalidInput("no such side", [f"side {side!r} must be 'pessimistic' or 'optimistic'"])
     return (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
 
 
 def _horizon(plausible: Plausible, horizon: int) -> int:
     """The horizon as an int, if the set has that many stages."""
     if not is_whole(horizon, 1):
-        raise InvalidTable("not a length", [f"horizon must be a whole number of at least 1, not {horizon}"])
+        raise InvalidInput("not a length", [f"horizon must be a whole number of at least 1, not {horizon}"])
     if plausible.stages not in (1, horizon):
-        raise InvalidTable("set and horizon do not fit", [f"a set of {plausible.stages} stages for {horizon}"])
+        raise InvalidInput("set and horizon do not fit", [f"a set of {plausible.stages} stages for {horizon}"])
     return int(horizon)
 
 
@@ -182,12 +182,12 @@ def _start(plausible: Plausible, epsilon: float, start: Floats | None) -> Floats
     """A fresh start vector."""
     space = plausible.space
     if plausible.stages > 1:
-        raise InvalidTable("no gain", [f"the set has {plausible.stages} stages: a gain needs dynamics that stay"])
+        raise InvalidInput("no gain", [f"the set has {plausible.stages} stages: a gain needs dynamics that stay"])
     if not (np.isfinite(epsilon) and epsilon > 0):
-        raise InvalidTable("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
+        raise InvalidInput("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
     if start is None:
         return np.zeros(space.n_states)
     v = np.array(start, dtype=np.float64)
     if v.shape != (space.n_states,) or not np.all(np.isfinite(v)):
-        raise InvalidTable("no such start", [f"it must be {space.n_states} finite numbers, not {v.shape}"])
+        raise InvalidInput("no such start", [f"it must be {space.n_states} finite numbers, not {v.shape}"])
     return v

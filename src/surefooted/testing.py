@@ -19,10 +19,10 @@ from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
 from surefooted.errors import SurefootedError
-from surefooted.oracle import ROUNDING, Margins, evaluate
-from surefooted.policy import Policy
+from surefooted.evaluation.margins import ROUNDING, Margins, evaluate
 from surefooted.problems.problem import Problem
-from surefooted.simulation import EpisodicRun, Run, simulate
+from surefooted.simulation.playing import EpisodicRun, Run, simulate
+from surefooted.tables.policy import Policy
 
 Make = Callable[[], Any]
 

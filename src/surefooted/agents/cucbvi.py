@@ -4,19 +4,19 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.learner import EpisodicLearner, Learner
 from surefooted.agents.ucbvi import UCBVI
-from surefooted.baseline import Baseline
-from surefooted.episode_certificate import EpisodeLedger
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
-from surefooted.live import LiveSet
+from surefooted.arrays import is_whole
+from surefooted.certificates.episodes import EpisodeLedger
+from surefooted.errors import InvalidInput
+from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
-from surefooted.policy import Policy
-from surefooted.space import Floats, Ints, Space
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints, Space
 
 SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
 GREW = 0.1  # a review of the past is due when the episodes explored have grown by this share since the last one
@@ -54,7 +54,7 @@ class CUCBVI(EpisodicPlayer):
     ) -> None:
         faults = []
         if not is_whole(horizon, 1):
-            raise InvalidTable("no such agent", [f"horizon {horizon} must be a positive whole number"])
+            raise InvalidInput("no such agent", [f"horizon {horizon} must be a positive whole number"])
         if not 0 < alpha < 1:
             faults.append(f"alpha {alpha} must lie strictly between 0 and 1")
         if baseline.policy.space != space:
@@ -80,7 +80,7 @@ class CUCBVI(EpisodicPlayer):
         if learner is not None and (learner.space != space or learner.horizon != horizon):
             faults.append(f"the learner is on {learner.space} with horizon {learner.horizon}")
         if faults:
-            raise InvalidTable("no such agent", faults)
+            raise InvalidInput("no such agent", faults)
         self.learner = learner or UCBVI(space, horizon, delta=0.05 if delta is None else delta, **options)
         super().__init__(space, horizon, self.learner.bounded, seed)
         self.baseline, self.alpha, self.learn_from = baseline, alpha, learn_from
@@ -105,7 +105,7 @@ class CUCBVI(EpisodicPlayer):
         Everything that was proved with what was declared before is forgotten, and the past is bounded anew.
         """
         if not isinstance(self.learner, EpisodicLearner):
-            raise InvalidTable("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
+            raise InvalidInput("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
         self.learner.trust(knowledge, begun=self.h < self.horizon)
         ledger = EpisodeLedger(self.space.n_states, self.alpha, self.baseline.start_values, self.reevaluate)
         if not ledger.is_known:

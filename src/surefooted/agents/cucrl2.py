@@ -8,16 +8,16 @@ import numpy as np
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import UNLIMITED, Episode, Player
 from surefooted.agents.ucrl2 import UCRL2
-from surefooted.baseline import Baseline
-from surefooted.certificate import SWEEPS, Ledger, Offer, Past
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
-from surefooted.live import LiveSet
-from surefooted.paper_certificate import PaperCertificate
+from surefooted.certificates.paper import PaperCertificate
+from surefooted.certificates.replay import SWEEPS, Ledger, Offer, Past
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
-from surefooted.plausible import Plausible
-from surefooted.space import Ints, Space
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.space import Ints, Space
 
 CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
 EXPLORED_MORE = 0.02  # a review is due when the steps explored have grown by this share since the last one
@@ -97,7 +97,7 @@ class CUCRL2(Player):
         if learner is not None and options:
             faults.append(f"{', '.join(options)}: an own learner is given, so these options of UCRL2 have no effect")
         if faults:
-            raise InvalidTable("no such agent", faults)
+            raise InvalidInput("no such agent", faults)
         self.learner = learner or UCRL2(space, delta=0.05 if delta is None else delta, **options)
         super().__init__(space, self.learner.counts, seed)
         self.baseline, self.alpha = baseline, alpha
@@ -126,7 +126,7 @@ class CUCRL2(Player):
         Everything that was proved with what was declared before is forgotten, and the past is proved anew.
         """
         if not isinstance(self.learner, UCRL2):
-            raise InvalidTable("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
+            raise InvalidInput("this knowledge cannot be used", ["an own learner is given: tell it what to trust"])
         self.learner.trust(knowledge)
         if self.start is not None:
             length = self.t - self.decisions[-1].t

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision
-from surefooted.counts import REWARD_ROUNDING
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.live import Believer
-from surefooted.mechanics import Noise
-from surefooted.policy import Policy
-from surefooted.space import Floats, Ints, Space
+from surefooted.arrays import is_whole
+from surefooted.data.counts import REWARD_ROUNDING
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.knowledge.belief import Believer
+from surefooted.knowledge.mechanics import Noise
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints, Space
 
 
 class EpisodicPlayer(Believer, ABC):
@@ -26,7 +26,7 @@ class EpisodicPlayer(Believer, ABC):
 
     def __init__(self, space: Space, horizon: int, bounded: bool, seed: int | np.random.Generator = 0) -> None:
         if not is_whole(horizon, 1):
-            raise InvalidTable("no such agent", [f"horizon {horizon} must be a positive whole number"])
+            raise InvalidInput("no such agent", [f"horizon {horizon} must be a positive whole number"])
         self.space, self.horizon, self.bounded = space, int(horizon), bounded
         self.coin = np.random.default_rng(seed)
         self.u = float(self.coin.random())
@@ -61,7 +61,7 @@ class EpisodicPlayer(Believer, ABC):
         s = self.space.check_state(s)
         if self.h < self.horizon:
             fault = f"the last one has played {self.h} of {self.horizon} steps; a shorter episode is not one of these"
-            raise InvalidTable("the episode is not over", [fault])
+            raise InvalidInput("the episode is not over", [fault])
         self.policy, decision = self.next_episode(s)
         self.decisions.append(decision)
         self.starts.append(s)
@@ -83,16 +83,16 @@ class EpisodicPlayer(Believer, ABC):
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
         if s != self.state:
             fault = f"the last step led to state {self.state}, this one begins in {s}: was there a reset?"
-            raise InvalidTable("the episode is broken", [fault])
+            raise InvalidInput("the episode is broken", [fault])
         if pair != policy.pair_at(s, self.u, self.h):
             asked = self.act(s).action
             fault = (
                 f"state {s}: the agent asked for action {asked}, not {a}; what it proves holds only for what it asks"
             )
-            raise InvalidTable("another action was played", [fault])
+            raise InvalidInput("another action was played", [fault])
         reward = check_reward(self.space, s, a, r, self.bounded)
         if noise is not None and self.informed is None:
-            raise InvalidTable("this step cannot be counted", ["noise is given, and no mechanics were declared"])
+            raise InvalidInput("this step cannot be counted", ["noise is given, and no mechanics were declared"])
         told = None if self.informed is None else self.informed.check_noise(pair, noise)
         if told is not None:
             self.noise = np.concatenate([self.noise[: self.h], told]) if self.h else told
@@ -129,10 +129,10 @@ class EpisodicPlayer(Believer, ABC):
         if policy is self._last[0]:
             return self._last[1]
         if policy.space is not self.space and policy.space != self.space:
-            raise InvalidTable("this policy cannot be played", [f"it is on {policy.space}, the agent on {self.space}"])
+            raise InvalidInput("this policy cannot be played", [f"it is on {policy.space}, the agent on {self.space}"])
         if policy.horizon not in (None, self.horizon):
             fault = f"it has {policy.horizon} decision rules for {self.horizon} stages"
-            raise InvalidTable("this policy cannot be played", [fault])
+            raise InvalidInput("this policy cannot be played", [fault])
         return self._policy_ids.get(self._key(policy))
 
     def _key(self, policy: Policy) -> tuple[bytes, tuple[int, ...], bool]:
@@ -189,5 +189,5 @@ def check_reward(space: Space, s: int, a: int, r: float, bounded: bool) -> float
     slack = REWARD_ROUNDING * space.r_max
     if not np.isfinite(reward) or (bounded and not -slack <= reward <= space.r_max + slack):
         limit = f"[0, {space.r_max:g}]" if bounded else "the finite numbers"
-        raise InvalidTable("this step cannot be counted", [f"state {s}, action {a}: reward {r} is outside {limit}"])
+        raise InvalidInput("this step cannot be counted", [f"state {s}, action {a}: reward {r} is outside {limit}"])
     return reward

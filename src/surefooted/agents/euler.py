@@ -4,10 +4,10 @@ from functools import cached_property
 
 import numpy as np
 
-from surefooted import _bonus
 from surefooted.agents.learner import EpisodicLearner, GreedyPlan
-from surefooted.policy import Policy
-from surefooted.space import Floats
+from surefooted.kernels import bonus
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats
 
 
 class EULER(EpisodicLearner):
@@ -43,4 +43,4 @@ class EULER(EpisodicLearner):
         x = np.log(6 * counts.n_rows * n * (n + 1) / self.delta)
         reward = deviation * np.sqrt(2 * x / n) + 3 * space.r_max * x / n
         table = (space.pair_ptr, counts.visits, mean, *counts.rows(), reward, log, self.stride, space.r_max)
-        return plan.policy(_bonus.euler_stages(*table, plan.values, self.lower, plan.pair))
+        return plan.policy(bonus.euler_stages(*table, plan.values, self.lower, plan.pair))

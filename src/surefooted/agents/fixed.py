@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 
 from surefooted.agents.agent import Decision, Role
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.tables.policy import Policy
 
 
 class FixedPolicy:
@@ -39,7 +39,7 @@ class FixedPolicy:
         if not np.isfinite(r):
             faults.append(f"state {s}, action {a}: reward {r} is not a number")
         if faults:
-            raise InvalidTable("this step cannot be", faults)
+            raise InvalidInput("this step cannot be", faults)
         self.state, self.h = space.check_state(s_next), self.h + 1
         self._u = float(self._rng.random())
 

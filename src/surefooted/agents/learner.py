@@ -10,18 +10,18 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from surefooted import _robust, _rows
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.confidence import Confidence, likelihood
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
-from surefooted.live import LiveSet
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.kernels import robust, rows
+from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
-from surefooted.plausible import Plausible
-from surefooted.policy import NO_WEIGHTS, Policy
-from surefooted.space import Floats, Ints, Space
+from surefooted.sets.confidence import Confidence, likelihood
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.policy import NO_WEIGHTS, Policy
+from surefooted.tables.space import Floats, Ints, Space
 
 
 class Learner(Protocol):
@@ -70,11 +70,11 @@ class EpisodicLearner(EpisodicPlayer):
     ) -> None:
         super().__init__(space, horizon, bounded, seed)
         if not 0 < delta < 1:
-            raise InvalidTable("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
+            raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         self.delta, self.confidence = delta, confidence
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
         self.live = LiveSet(confidence, self.counts, delta, knowledge)
-        self._work = _rows.workspace(space.n_states)
+        self._work = rows.workspace(space.n_states)
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
         self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
@@ -112,10 +112,10 @@ class EpisodicLearner(EpisodicPlayer):
         first = np.empty((len(policies), self.space.n_states))
         if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
             pairs = np.array([policy.pair for policy in policies])
-            _robust.many_policy_stages(*rows, pairs, NO_WEIGHTS, self._work, self._values, first)
+            robust.many_policy_stages(*rows, pairs, NO_WEIGHTS, self._work, self._values, first)
             return first
         for i, policy in enumerate(policies):
-            _robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, self._values)
+            robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, self._values)
             first[i] = self._values[0]
         return first
 
@@ -130,7 +130,7 @@ class EpisodicLearner(EpisodicPlayer):
             if policy.horizon not in (None, self.horizon):
                 faults.append(f"a policy has {policy.horizon} decision rules for {self.horizon} stages")
         if faults:
-            raise InvalidTable("no bound can be given", faults)
+            raise InvalidInput("no bound can be given", faults)
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Optimism: play what is proposed."""

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from surefooted.agents.agent import Decision, Role
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.live import Believer
-from surefooted.mechanics import Noise
-from surefooted.policy import Policy
-from surefooted.policy_log import PolicyLog
-from surefooted.space import Floats, Ints, Space
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.knowledge.belief import Believer
+from surefooted.knowledge.mechanics import Noise
+from surefooted.tables.policy import Policy
+from surefooted.tables.policy_log import PolicyLog
+from surefooted.tables.space import Floats, Ints, Space
 
 UNLIMITED = np.int64(1) << 60
 
@@ -71,7 +71,7 @@ class Player(Believer, ABC):
         s = self.space.check_state(s)
         if self.start is not None:
             fault = f"it began in state {self.start}, {self.t} steps ago; an average-reward run has one beginning"
-            raise InvalidTable("the run has begun already", [fault])
+            raise InvalidInput("the run has begun already", [fault])
         self.start = self.state = s
         self._plan()
 
@@ -90,21 +90,21 @@ class Player(Believer, ABC):
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
         if s != self.state:
             fault = f"the last step led to state {self.state}, this one begins in {s}: was there a reset?"
-            raise InvalidTable("the run is broken", [fault])
+            raise InvalidInput("the run is broken", [fault])
         if pair != episode.policy.pair_at(s, self.u):
             asked = self.act(s).action
             fault = (
                 f"state {s}: the agent asked for action {asked}, not {a}; what it proves holds only for what it asks"
             )
-            raise InvalidTable("another action was played", [fault])
+            raise InvalidInput("another action was played", [fault])
         try:
             reward = float(r)
         except (TypeError, ValueError) as error:
             fault = f"state {s}, action {a}: reward {r!r} is not a number"
-            raise InvalidTable("this step cannot be counted", [fault]) from error
+            raise InvalidInput("this step cannot be counted", [fault]) from error
         informed, step = self.informed, (np.array([pair]), np.array([reward]), np.array([s_next]))
         if noise is not None and informed is None:
-            raise InvalidTable("this step cannot be counted", ["noise is given, and no mechanics were declared"])
+            raise InvalidInput("this step cannot be counted", ["noise is given, and no mechanics were declared"])
         told = None if informed is None else informed.check_noise(pair, noise)
         self.counts.add_steps(*step)
         contradicted = self._compare(*step, told)

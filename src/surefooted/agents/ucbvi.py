@@ -10,15 +10,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from surefooted import _bonus, _robust
-from surefooted._arrays import is_whole
 from surefooted.agents.learner import EpisodicLearner, GreedyPlan
-from surefooted.confidence import Confidence, likelihood
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
+from surefooted.arrays import is_whole
+from surefooted.errors import InvalidInput
+from surefooted.kernels import bonus, robust
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
-from surefooted.policy import Policy
-from surefooted.space import Floats, Ints, Space
+from surefooted.sets.confidence import Confidence, likelihood
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints, Space
 
 Bonus = Literal["boxes", "hoeffding", "freedman"]
 NO_EFFECT = "bonus 'hoeffding' bounds policies by itself, and knowledge has no effect: use 'boxes'"
@@ -70,7 +70,7 @@ class UCBVI(EpisodicLearner):
         if knowledge is not None and bonus == "hoeffding":
             faults.append(NO_EFFECT)
         if faults:
-            raise InvalidTable("no such agent", faults)
+            raise InvalidInput("no such agent", faults)
         self.bonus, self.limit = bonus, None if episodes is None or bonus == "boxes" else int(episodes)
         self.plan = GreedyPlan(space, self.horizon)
         self.stage_visits = np.zeros((self.horizon, space.n_states), dtype=np.int64)  # N'_{k,h}(s)
@@ -85,7 +85,7 @@ class UCBVI(EpisodicLearner):
     def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before; `begun` within an episode."""
         if knowledge is not None and self.bonus == "hoeffding":
-            raise InvalidTable("this knowledge cannot be used", [NO_EFFECT])
+            raise InvalidInput("this knowledge cannot be used", [NO_EFFECT])
         super().trust(knowledge, begun)
 
     def propose(self) -> Policy:
@@ -93,17 +93,17 @@ class UCBVI(EpisodicLearner):
         plan, space = self.plan, self.space
         if self.limit is not None and self.learnt >= self.limit:
             fault = f"it was built for {self.limit} episodes, and its bounds are not proved beyond"
-            raise InvalidTable("this learner has come to its end", [fault])
+            raise InvalidInput("this learner has come to its end", [fault])
         if self.bonus == "boxes":
             plausible = self.plausible()
             boxes = (space.pair_ptr, plausible.rows, plausible.r_upper, self.stride)
-            return plan.policy(_robust.optimistic_stages(*boxes, self._work, plan.values, plan.pair))
+            return plan.policy(robust.optimistic_stages(*boxes, self._work, plan.values, plan.pair))
         estimates, (reward, successor) = (space.pair_ptr, *self._estimates()), self._widths()
         stages = (self.stride, space.r_max)
         if self.bonus == "hoeffding":
-            return plan.policy(_bonus.bonus_stages(*estimates, reward + successor, *stages, plan.values, plan.pair))
+            return plan.policy(bonus.bonus_stages(*estimates, reward + successor, *stages, plan.values, plan.pair))
         history = (self.stage_visits, self._freedman_log(), space.n_actions)
-        changed = _bonus.freedman_stages(*estimates, reward, *history, *stages, self.q_before, plan.values, plan.pair)
+        changed = bonus.freedman_stages(*estimates, reward, *history, *stages, self.q_before, plan.values, plan.pair)
         return plan.policy(changed)
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
@@ -117,7 +117,7 @@ class UCBVI(EpisodicLearner):
         first = np.empty((len(policies), self.space.n_states))
         for i, policy in enumerate(policies):
             values = np.zeros((self.horizon + 1, self.space.n_states))
-            _bonus.bonus_policy_stages(*table, *policy.stages(self.horizon), values)
+            bonus.bonus_policy_stages(*table, *policy.stages(self.horizon), values)
             first[i] = values[0]
         return first
 

@@ -10,14 +10,14 @@ import numpy as np
 from surefooted import planning
 from surefooted.agents.agent import Decision
 from surefooted.agents.player import UNLIMITED, Episode, Player
-from surefooted.confidence import Confidence, likelihood
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.knowledge import Knowledge
-from surefooted.live import LiveSet
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
-from surefooted.plausible import Plausible
-from surefooted.space import Space
+from surefooted.sets.confidence import Confidence, likelihood
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.space import Space
 
 
 class UCRL2(Player):
@@ -41,7 +41,7 @@ class UCRL2(Player):
         seed: int | np.random.Generator = 0,
     ) -> None:
         if not 0 < delta < 1:
-            raise InvalidTable("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
+            raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         super().__init__(space, Counts(space, bounded), seed)
         self.live, self.dynamic = LiveSet(confidence, self.counts, delta, knowledge), dynamic
         self.last_length = 0  # T_{k-1}

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefooted._arrays import FrozenArrays, as_whole, freeze, is_whole, real_numbers
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.arrays import FrozenArrays, as_whole, freeze, is_whole, real_numbers
+from surefooted.errors import InvalidInput
 from surefooted.problems.problem import Problem
-from surefooted.space import Floats, Ints
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Floats, Ints
 
 NOISE = Noise("bernoulli")
 
@@ -34,7 +34,7 @@ class BernoulliArms(FrozenArrays):
         if means.ndim == 1 and means.size and not (is_whole(self.baseline, 0) and self.baseline < means.size):
             faults.append(f"baseline {self.baseline}: the arms are 0 to {means.size - 1}")
         if faults:
-            raise InvalidTable("these arms are not valid", faults)
+            raise InvalidInput("these arms are not valid", faults)
         freeze(means)
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "baseline", as_whole(self.baseline))
@@ -47,7 +47,7 @@ class BernoulliArms(FrozenArrays):
     def draw(self, rng: np.random.Generator, arm: int) -> float:
         """One reward of an arm."""
         if not (is_whole(arm, 0) and arm < self.n_arms):
-            raise InvalidTable("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
+            raise InvalidInput("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
         return NOISE.draw(rng, float(self.means[int(arm)]), 1.0)
 
     def rounds(self, n: int) -> tuple[Floats, Ints]:

@@ -23,12 +23,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted._arrays import as_whole, is_whole, real_numbers
 from surefooted.agents.agent import Decision
+from surefooted.arrays import as_whole, is_whole, real_numbers
 from surefooted.bandits._decide import decide
 from surefooted.bandits.ellipsoid import Ellipsoid
-from surefooted.errors import InvalidTable, SurefootedError
-from surefooted.space import Floats
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.tables.space import Floats
 
 LARGEST = 1e6  # |φ|² may be this many λ; beyond, λ drowns in the rounding of V
 LearnFrom = Literal["all", "optimistic"]
@@ -67,10 +67,10 @@ class ConservativeLinearUCB:
             faults.append(f'learn_from {learn_from!r} must be "all" or "optimistic"')
         try:
             self.ellipsoid = Ellipsoid(dimension, sigma=sigma, bound=bound, lambda_=lambda_, delta=delta)
-        except InvalidTable as error:
+        except InvalidInput as error:
             faults += error.faults
         if faults:
-            raise InvalidTable("no such agent", faults)
+            raise InvalidInput("no such agent", faults)
         self.alpha, self.learn_from = alpha, learn_from
         self.t = 0  # rounds played
         self.balance = Balance(0.0, np.zeros(self.dimension))
@@ -101,7 +101,7 @@ class ConservativeLinearUCB:
         if self.asked is None:
             raise SurefootedError("there is no round to observe: show the arms with act(features, baseline)")
         if not np.isfinite(reward):
-            raise InvalidTable("this round cannot be counted", [f"reward {reward} is not finite"])
+            raise InvalidInput("this round cannot be counted", [f"reward {reward} is not finite"])
         phi, learns, follows = self.asked
         if learns:
             self.ellipsoid.add(phi, float(reward))
@@ -134,7 +134,7 @@ class ConservativeLinearUCB:
         if baseline_mean is None and self.learn_from == "optimistic":
             faults.append('learn_from="optimistic" learns nothing about a baseline: give its baseline_mean')
         if faults:
-            raise InvalidTable("this round cannot be played", faults)
+            raise InvalidInput("this round cannot be played", faults)
         return phi, as_whole(baseline)
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from surefooted._arrays import as_whole, is_whole
 from surefooted.agents.agent import Decision
+from surefooted.arrays import as_whole, is_whole
 from surefooted.bandits._decide import decide
-from surefooted.confidence import Confidence, likelihood
-from surefooted.counts import Counts
-from surefooted.errors import InvalidTable
-from surefooted.plausible import Plausible
-from surefooted.space import Floats, Ints, Space
+from surefooted.data.counts import Counts
+from surefooted.errors import InvalidInput
+from surefooted.sets.confidence import Confidence, likelihood
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.space import Floats, Ints, Space
 
 
 class ConservativeUCB:
@@ -53,7 +53,7 @@ class ConservativeUCB:
         elif baseline_mean is not None and not 0 <= baseline_mean <= r_max:
             faults.append(f"baseline_mean {baseline_mean} is outside [0, {r_max:g}]")
         if faults:
-            raise InvalidTable("no such agent", faults)
+            raise InvalidInput("no such agent", faults)
         self.n_arms, self.baseline, self.baseline_mean = int(n_arms), as_whole(baseline), baseline_mean
         self.alpha, self.delta, self.confidence = alpha, delta, confidence
         self.counts = Counts(Space.full(n_states=1, n_actions=self.n_arms, r_max=r_max))
@@ -77,7 +77,7 @@ class ConservativeUCB:
         asked = self.act().action
         if arm != asked:
             fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
-            raise InvalidTable("another arm was played", [fault])
+            raise InvalidInput("another arm was played", [fault])
         self.counts.add(0, asked, reward, 0)
 
     def bounds(self) -> tuple[Floats, Floats]:
@@ -108,7 +108,7 @@ class ConservativeUCB:
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         if np.shape(state["counts"]["visits"]) != (self.n_arms,):
-            raise InvalidTable("the state of another agent", [f"this one has {self.n_arms} arms"])
+            raise InvalidInput("the state of another agent", [f"this one has {self.n_arms} arms"])
         self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
         return self
 
@@ -123,7 +123,7 @@ def wu(counts: Counts, delta: float) -> Plausible:
     space = counts.space
     if space.n_states != 1 or not 0 < delta < 1:
         states, K = space.n_states, space.n_pairs
-        raise InvalidTable("no such bounds", [f"{states} states, {K} arms, delta {delta}: one state, 0 < delta < 1"])
+        raise InvalidInput("no such bounds", [f"{states} states, {K} arms, delta {delta}: one state, 0 < delta < 1"])
     n, K = np.maximum(counts.visits, 1).astype(np.float64), max(space.n_pairs - 1, 1)
     mean, width = counts.reward_sum / n, space.r_max * np.sqrt(2 * np.log(K * n**3 / delta) / n)
     lower, upper = np.clip(mean - width, 0.0, space.r_max), np.clip(mean + width, 0.0, space.r_max)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from surefooted._arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
-from surefooted.errors import InvalidTable
-from surefooted.noise import Noise
-from surefooted.space import Floats, Ints
+from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
+from surefooted.errors import InvalidInput
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Floats, Ints
 
 ROUNDING = 1e-12  # how far outside [0, 1] a mean may be and still count as rounding
 
@@ -34,7 +34,7 @@ class LinearContextual(FrozenArrays):
         if not isinstance(self.noise, Noise):
             faults.append(f'noise must be a Noise, as in Noise("bernoulli"), not {self.noise!r}')
         if faults := faults or _faults(theta, features, baseline):
-            raise InvalidTable("this contextual bandit is not valid", faults)
+            raise InvalidInput("this contextual bandit is not valid", faults)
         baseline, means = np.broadcast_to(baseline, features.shape[:1]).copy(), np.clip(features @ theta, 0.0, 1.0)
         freeze(theta, features, baseline, means)
         for name, array in (("theta", theta), ("features", features), ("baseline", baseline), ("means", means)):
@@ -85,7 +85,7 @@ class LinearContextual(FrozenArrays):
     def draw(self, rng: np.random.Generator, t: int, arm: int) -> float:
         """One reward of an arm in round t."""
         if not (is_whole(arm, 0) and arm < self.n_arms):
-            raise InvalidTable("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
+            raise InvalidInput("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
         return self.noise.draw(rng, float(self.means[t % self.n_contexts, int(arm)]), 1.0)
 
     def rounds(self, n: int) -> tuple[Floats, Ints]:
@@ -116,7 +116,7 @@ def linear_contextual(
     if not 0 <= baseline_mean[0] <= baseline_mean[1] <= 1:
         faults.append(f"baseline_mean {baseline_mean} must be an interval in [0, 1]")
     if faults:
-        raise InvalidTable("no such contextual bandit", faults)
+        raise InvalidInput("no such contextual bandit", faults)
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal(dimension)
     theta /= np.linalg.norm(theta)

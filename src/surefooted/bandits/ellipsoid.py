@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from surefooted._arrays import is_whole
-from surefooted.errors import InvalidTable
-from surefooted.space import Floats
+from surefooted.arrays import is_whole
+from surefooted.errors import InvalidInput
+from surefooted.tables.space import Floats
 
 
 class Ellipsoid:
@@ -34,7 +34,7 @@ class Ellipsoid:
         if not 0 < delta < 1:
             faults.append(f"delta {delta} must lie strictly between 0 and 1")
         if faults:
-            raise InvalidTable("no such ellipsoid", faults)
+            raise InvalidInput("no such ellipsoid", faults)
         self.dimension, self.sigma, self.bound, self.lambda_, self.delta = int(dimension), sigma, bound, lambda_, delta
         self.gram = lambda_ * np.eye(self.dimension)  # V, [d, d]
         self.moment = np.zeros(self.dimension)  # Σ r φ, [d]
@@ -81,6 +81,6 @@ class Ellipsoid:
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         if np.shape(state["gram"]) != self.gram.shape or np.shape(state["moment"]) != self.moment.shape:
-            raise InvalidTable("the state of another ellipsoid", [f"this one has dimension {self.dimension}"])
+            raise InvalidInput("the state of another ellipsoid", [f"this one has dimension {self.dimension}"])
         self.gram, self.moment = np.array(state["gram"]), np.array(state["moment"])
         return self

@@ -5,8 +5,8 @@ import numpy as np
 from surefooted.bandits.arms import BernoulliArms
 from surefooted.bandits.contextual import LinearContextual
 from surefooted.bandits.simulation import BanditRun
-from surefooted.errors import InvalidTable
-from surefooted.oracle import Evaluation
+from surefooted.errors import InvalidInput
+from surefooted.evaluation.margins import Evaluation
 
 
 def evaluate(run: BanditRun, problem: BernoulliArms | LinearContextual, alpha: float) -> Evaluation:
@@ -16,7 +16,7 @@ def evaluate(run: BanditRun, problem: BernoulliArms | LinearContextual, alpha: f
     rewards is not in it, what an agent did upon that luck is.
     """
     if not 0 < alpha < 1:
-        raise InvalidTable("no such condition", [f"alpha {alpha} must lie strictly between 0 and 1"])
+        raise InvalidInput("no such condition", [f"alpha {alpha} must lie strictly between 0 and 1"])
     means, baselines = problem.rounds(run.rounds)
     t = np.arange(run.rounds)
     expected, baseline = np.cumsum(means[t, run.arms]), np.cumsum(means[t, baselines])

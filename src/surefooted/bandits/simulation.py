@@ -6,12 +6,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted._arrays import is_whole
 from surefooted.agents.agent import Decision, Role
+from surefooted.arrays import is_whole
 from surefooted.bandits.arms import BernoulliArms
 from surefooted.bandits.contextual import LinearContextual
-from surefooted.errors import InvalidTable
-from surefooted.space import Floats, Ints
+from surefooted.errors import InvalidInput
+from surefooted.tables.space import Floats, Ints
 
 
 class ArmsAgent(Protocol):
@@ -112,4 +112,4 @@ def _check(played: int, rounds: int, faults: list[str]) -> None:
     if not is_whole(rounds, 1):
         faults.append(f"rounds {rounds} must be a positive whole number")
     if faults:
-        raise InvalidTable("agent and problem do not fit", faults)
+        raise InvalidInput("agent and problem do not fit", faults)

@@ -7,8 +7,32 @@
 | any environment with discrete spaces | something an agent can drive | `Bridge(env, reward_range=(low, high))` |
 """
 
-from surefooted.gym.bridge import Bridge, Transcript, drive
-from surefooted.gym.environment import TabularEnv, make_problem
-from surefooted.gym.importing import table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from surefooted.gym.registration import register_problems
+
+_HOMES = {
+    "Bridge": "surefooted.gym.bridge",
+    "TabularEnv": "surefooted.gym.environment",
+    "Transcript": "surefooted.gym.bridge",
+    "drive": "surefooted.gym.bridge",
+    "make_problem": "surefooted.gym.environment",
+    "table": "surefooted.gym.importing",
+}
 
 __all__ = ["Bridge", "TabularEnv", "Transcript", "drive", "make_problem", "table"]
+
+if TYPE_CHECKING:
+    from surefooted.gym.bridge import Bridge, Transcript, drive
+    from surefooted.gym.environment import TabularEnv, make_problem
+    from surefooted.gym.importing import table
+
+register_problems()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on its first use."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'surefooted.gym' has no attribute {name!r}")

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Agent
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.gym.environment import TabularEnv
-from surefooted.space import Bools, Space
+from surefooted.tables.space import Bools, Space
 
 REWARD_ROUNDING = 1e-9  # how far outside its range a reward may be and still count as rounding
 
@@ -57,7 +57,7 @@ class _Codec:
         else:
             digits = np.asarray(element).ravel().astype(np.int64) - self.starts
         if digits.shape != self.sizes.shape or np.any(digits < 0) or np.any(digits >= self.sizes):
-            raise InvalidTable("no such element", [f"{element!r} is not in {self.space}"])
+            raise InvalidInput("no such element", [f"{element!r} is not in {self.space}"])
         return int(np.ravel_multi_index(tuple(digits.tolist()), tuple(self.sizes.tolist())))
 
     def decode(self, number: int) -> Any:
@@ -91,11 +91,11 @@ class Bridge:
     ) -> None:
         low, high = reward_range
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise InvalidTable(
+            raise InvalidInput(
                 "this bridge is not valid", [f"reward_range {reward_range} must be (low, high), low < high"]
             )
         if termination not in ("restart", "absorb"):
-            raise InvalidTable("this bridge is not valid", [f"termination {termination!r}: 'restart' or 'absorb'"])
+            raise InvalidInput("this bridge is not valid", [f"termination {termination!r}: 'restart' or 'absorb'"])
         self.env, self.reward_range, self.termination = env, reward_range, termination
         self.states, self.actions = _Codec(env.observation_space), _Codec(env.action_space)
         mask: Bools = np.ones((self.states.size, self.actions.size), dtype=bool)
@@ -105,7 +105,7 @@ class Bridge:
             mask = env.unwrapped.available
         if mask.shape != (self.states.size, self.actions.size):
             fault = f"available has shape {mask.shape}, not {(self.states.size, self.actions.size)}"
-            raise InvalidTable("this bridge is not valid", [fault])
+            raise InvalidInput("this bridge is not valid", [fault])
         if termination == "absorb":
             mask = np.vstack([mask, np.ones((1, self.actions.size), dtype=bool)])
         self.space = Space.from_available(mask, r_max=1.0)
@@ -121,7 +121,7 @@ class Bridge:
         r = (float(reward) - low) / (high - low)
         if not -REWARD_ROUNDING <= r <= 1 + REWARD_ROUNDING:
             fault = f"reward {float(reward):g} is outside the declared range [{low:g}, {high:g}]"
-            raise InvalidTable("the environment breaks its word", [fault])
+            raise InvalidInput("the environment breaks its word", [fault])
         return min(max(r, 0.0), 1.0)
 
 
@@ -157,7 +157,7 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     needs_noise = informed is not None and informed.noise is not None
     if needs_noise and bridge.terminal is not None and isinstance(agent, EpisodicPlayer):
         fault = "the steps left after an end that absorbs have no noise to tell: infer it, or let episodes restart"
-        raise InvalidTable("agent and environment do not fit", [fault])
+        raise InvalidInput("agent and environment do not fit", [fault])
     horizon = agent.horizon if isinstance(agent, EpisodicPlayer) else None
     s, mask = _reset(bridge, seed)
     agent.begin(s)
@@ -166,13 +166,13 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
         a = agent.act(s).action
         if mask is not None and not mask[a]:
             fault = f"state {s}: action {a} is masked; tell the bridge which actions each state has (`available`)"
-            raise InvalidTable(f"step {step + 1} cannot be played", [fault])
+            raise InvalidInput(f"step {step + 1} cannot be played", [fault])
         observation, raw, terminated, truncated, info = bridge.env.step(bridge.actions.decode(a))
         r, s_next, mask = bridge.reward(raw), bridge.states.encode(observation), info.get("action_mask")
         over, h = bool(terminated or truncated), h + 1
         if horizon is not None and h < horizon and truncated and not terminated:
             fault = f"the environment cuts an episode after {h} steps, the agent's has {horizon}: they must agree"
-            raise InvalidTable(f"step {step + 1} cannot be learnt from", [fault])
+            raise InvalidInput(f"step {step + 1} cannot be learnt from", [fault])
         start = s_next
         if over or h == horizon:
             start, mask = _reset(bridge, None)

@@ -9,9 +9,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from surefooted import problems
-from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.problems import Problem
-from surefooted.space import Bools
+from surefooted.tables.space import Bools
 
 if TYPE_CHECKING:
     from surefooted.problems.pictures import Panel
@@ -80,7 +80,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         """Play one action."""
         pair = self.problem.space.pair(self._s, int(action))
         if self.problem.horizon is not None and self._t >= self.problem.horizon:
-            raise InvalidTable(
+            raise InvalidInput(
                 "the episode is over", [f"{self._t} of {self.problem.horizon} steps played: call reset()"]
             )
         reward, s_next = self.problem.mdp.draw(self.np_random, pair)

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
+from surefooted.errors import InvalidInput
+from surefooted.tables.mdp import TabularMDP
 
 Row = Sequence[tuple[float, int, float, bool]]
 
@@ -29,9 +29,9 @@ def table(
     """
     transitions = [(s, a, *entry) for s, actions in p.items() for a, row in actions.items() for entry in row]
     if not transitions:
-        raise InvalidTable("this P is not valid", ["it has no transition"])
+        raise InvalidInput("this P is not valid", ["it has no transition"])
     if any(len(entry) != 6 for entry in transitions):
-        raise InvalidTable("this P is not valid", ["each entry must be (probability, next state, reward, terminated)"])
+        raise InvalidInput("this P is not valid", ["each entry must be (probability, next state, reward, terminated)"])
     columns = [np.array(column) for column in zip(*transitions, strict=True)]
     state, action, mass, next_state, reward, terminated = columns
     terminated = terminated.astype(bool)
@@ -68,10 +68,10 @@ def _restart(columns: list[Any], terminated: Any, initial: ArrayLike | None, n_s
     """The transitions with every terminated one spread over the initial distribution."""
     if initial is None:
         fault = "termination='restart' needs `initial`, the distribution of the first state (initial_state_distrib)"
-        raise InvalidTable("this P is not valid", [fault])
+        raise InvalidInput("this P is not valid", [fault])
     start = np.asarray(initial, dtype=np.float64)
     if start.shape != (n_states,) or not np.all(start >= 0) or abs(start.sum() - 1) > 1e-9:
-        raise InvalidTable("this P is not valid", [f"`initial` must be a distribution over {n_states} states"])
+        raise InvalidInput("this P is not valid", [f"`initial` must be a distribution over {n_states} states"])
     state, action, mass, next_state, reward = columns
     ends, starts = np.flatnonzero(terminated), np.flatnonzero(start)
     again = np.repeat(ends, starts.size)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from surefooted._arrays import as_whole, is_whole
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.arrays import as_whole, is_whole
 from surefooted.problems.problem import Problem, require
-from surefooted.space import Ints
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Ints
 
 
 def garnet(

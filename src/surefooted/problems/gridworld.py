@@ -11,12 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput
 from surefooted.problems.problem import Problem, require
-from surefooted.space import Floats, Ints
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Floats, Ints
 
 PAPER_MAP = """
 ...G
@@ -115,7 +115,7 @@ def _arrows(text: str, rows: list[str], index: dict[tuple[int, int], int]) -> Fl
     lines = [line.split() for line in text.strip().splitlines()]
     faults = []
     if [len(line) for line in lines] != [len(row) for row in rows]:
-        raise InvalidTable("this baseline does not fit its map", ["it must have an entry for each cell of the map"])
+        raise InvalidInput("this baseline does not fit its map", ["it must have an entry for each cell of the map"])
     probabilities = np.zeros((len(index), 4))
     for (i, j), s in index.items():
         arrows = lines[i][j].split("/")
@@ -125,7 +125,7 @@ def _arrows(text: str, rows: list[str], index: dict[tuple[int, int], int]) -> Fl
         for arrow in arrows:
             probabilities[s, ARROWS.index(arrow)] += 1 / len(arrows)
     if faults:
-        raise InvalidTable("this baseline does not fit its map", faults)
+        raise InvalidInput("this baseline does not fit its map", faults)
     return probabilities
 
 

@@ -14,12 +14,12 @@ from typing import Literal
 
 import numpy as np
 
-from surefooted._arrays import as_whole, is_whole
-from surefooted.mdp import TabularMDP
-from surefooted.mechanics import Mechanics
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.arrays import as_whole, is_whole
+from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem, require
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
 
 Cost = float | Callable[[int], float]
 
@@ -91,7 +91,8 @@ def inventory(
     if isinstance(normalise, tuple):
         low, high = normalise
     elif normalise == "mean":
-        means = np.array([law @ earned[y] for y in level]) - spent
+        base = reward[:: law.size]  # the sums that `from_transitions` makes, so that the ends are 0 and 1 exactly
+        means = base + np.add.reduceat(mass * (reward - base[pair]), np.arange(0, pair.size, law.size))
         low, high = float(means.min()), float(means.max())
     else:
         low, high = float(reward[mass > 0].min()), float(reward[mass > 0].max())

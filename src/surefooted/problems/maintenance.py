@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted._arrays import as_whole, is_whole
-from surefooted.mdp import TabularMDP
-from surefooted.mechanics import Mechanics
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.arrays import as_whole, is_whole
+from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem, require
-from surefooted.space import Bools, Floats, Ints, Space
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Bools, Floats, Ints, Space
 
 LARGE = 4_000_000
 

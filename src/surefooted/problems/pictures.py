@@ -17,9 +17,9 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from surefooted import solve
-from surefooted.policy import Policy
 from surefooted.problems.problem import Problem
-from surefooted.space import Floats
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats
 
 COLOURS = "viridis"
 MARK = "#d55e00"  # vermilion: told apart from every colour of the map, also by the colour-blind

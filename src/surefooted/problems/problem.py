@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from surefooted import _files
-from surefooted._arrays import as_whole, is_whole
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.mechanics import Mechanics
-from surefooted.policy import Policy
-from surefooted.space import Floats, Ints, Space
+from surefooted.arrays import as_whole, is_whole
+from surefooted.errors import InvalidInput
+from surefooted.knowledge.mechanics import Mechanics
+from surefooted.tables import files
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints, Space
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,10 +74,10 @@ class Problem:
         elif self.mechanics is not None:
             try:
                 object.__setattr__(self, "laws", tuple(self.mechanics.check_laws(self.laws)))
-            except InvalidTable as error:
+            except InvalidInput as error:
                 faults += error.faults
         if faults:
-            raise InvalidTable(f"problem {self.name!r} is not valid", faults)
+            raise InvalidInput(f"problem {self.name!r} is not valid", faults)
 
     @property
     def space(self) -> Space:
@@ -105,12 +105,12 @@ class Problem:
         }
         if self.positions is not None:
             extra["positions"] = self.positions
-        _files.save(path, self.mdp.columns() | extra)
+        files.save(path, self.mdp.columns() | extra)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file written by `save`."""
-        return _files.parsed(path, cls._from_columns)
+        return files.parsed(path, cls._from_columns)
 
     @classmethod
     def _from_columns(cls, columns: Mapping[str, Any]) -> Self:
@@ -136,4 +136,4 @@ def require(problem: str, rules: Mapping[str, bool]) -> None:
     """Raise one error with every rule (as a sentence) that does not hold."""
     faults = [sentence for sentence, holds in rules.items() if not holds]
     if faults:
-        raise InvalidTable(f"these parameters make no {problem}", faults)
+        raise InvalidInput(f"these parameters make no {problem}", faults)

@@ -5,11 +5,11 @@ Strehl & Littman (2008), with the probabilities common in the average-reward lit
 
 import numpy as np
 
-from surefooted._arrays import as_whole, is_whole
-from surefooted.mdp import TabularMDP
-from surefooted.noise import Noise
-from surefooted.policy import Policy
+from surefooted.arrays import as_whole, is_whole
 from surefooted.problems.problem import Problem, require
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
 
 LEFT, RIGHT = 0, 1
 

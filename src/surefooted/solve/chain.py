@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from surefooted import _kernels, _narrow
-from surefooted.errors import InvalidTable, NotConverged
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
-from surefooted.space import Floats, Ints
+from surefooted.errors import InvalidInput, NotConverged
+from surefooted.kernels import exact, narrow
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints
 
 DIRECT = 600  # a block of at most so many states is eliminated at once
 NARROW = 100  # sweeps over a larger block that eliminating its states in line may cost
@@ -60,17 +60,17 @@ class Chain:
     def times(self, v: Floats) -> Floats:
         """P v, [S]."""
         q = np.empty(self.n_states)
-        _kernels.backup_pairs(self.next_ptr, self.next_state, self.p, np.zeros(self.n_states), v, q)
+        exact.backup_pairs(self.next_ptr, self.next_state, self.p, np.zeros(self.n_states), v, q)
         return q
 
 
 def induced_chain(mdp: TabularMDP, policy: Policy) -> Chain:
     """The chain of a stationary policy."""
     if policy.space != mdp.space:
-        raise InvalidTable("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
+        raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     if policy.horizon is not None:
         fault = f"the policy has {policy.horizon} decision rules: only a stationary policy has a gain"
-        raise InvalidTable("policy and MDP do not fit", [fault])
+        raise InvalidInput("policy and MDP do not fit", [fault])
     if policy.pair is not None:
         entries, row = _gather(mdp.next_ptr, policy.pair)
         ptr = np.searchsorted(row, np.arange(mdp.n_states + 1)).astype(np.int64)
@@ -95,7 +95,7 @@ class Structure:
 def structure(chain: Chain) -> Structure:
     """The recurrent classes: the strongly connected components that cannot be left."""
     component = np.empty(chain.n_states, dtype=np.int64)
-    n = _kernels.strong_components(chain.next_ptr, chain.next_state, component)
+    n = exact.strong_components(chain.next_ptr, chain.next_state, component)
     row = np.repeat(np.arange(chain.n_states), np.diff(chain.next_ptr))
     left = component[row] != component[chain.next_state]
     closed = np.ones(n, dtype=bool)
@@ -124,9 +124,9 @@ def _line(block: Chain, widest: int | None = None) -> Line:
     widest = n if widest is None else widest
     each, rows = np.arange(n + 1), (block.next_ptr, block.next_state)
     order, position, distance = (np.empty(n, dtype=np.int64) for _ in range(3))
-    if _narrow.line_up(each, *rows, 0, 2 * widest, order, position, distance) > 2 * widest:
+    if narrow.line_up(each, *rows, 0, 2 * widest, order, position, distance) > 2 * widest:
         raise NotConverged(WIDE)
-    reach = _narrow.line_up(each, *rows, order[-1], widest, order, position, distance)
+    reach = narrow.line_up(each, *rows, order[-1], widest, order, position, distance)
     if reach > widest:
         raise NotConverged(WIDE)
     return Line(order, position, reach)
@@ -138,7 +138,7 @@ def _hit(chain: Chain, line: Line, home: int, cost: Floats) -> tuple[Floats, Flo
     total, visits = cost[line.order], np.empty(n)
     scratch = (np.empty(n * (2 * line.reach + 1)), np.empty(n), np.empty(n))
     rows = (chain.next_ptr, chain.next_state, chain.p)
-    if not _narrow.eliminate_in_line(*rows, home, *line, *scratch, total, visits):
+    if not narrow.eliminate_in_line(*rows, home, *line, *scratch, total, visits):
         raise NotConverged(BEYOND)  # a probability that is 0 to a double
     return _finite(total[line.position]), _finite(visits[line.position])
 
@@ -187,10 +187,10 @@ def _iterate(block: Chain, accuracy: float, most: int) -> Class | None:
     """The same by value iteration, or None when `most` sweeps do not reach the accuracy."""
     rows = (block.next_ptr, block.next_state, block.p)
     bias, d = np.zeros(block.n_states), np.full(block.n_states, 1.0 / block.n_states)
-    lower, upper, _ = _kernels.relative_values(*rows, block.r, DAMPING, accuracy, most, bias)
+    lower, upper, _ = exact.relative_values(*rows, block.r, DAMPING, accuracy, most, bias)
     if not upper - lower <= accuracy:
         return None
-    if _kernels.stationary(*rows, DAMPING, min(accuracy, 1e-9), most, d) < 0:
+    if exact.stationary(*rows, DAMPING, min(accuracy, 1e-9), most, d) < 0:
         return None
     gain = min(max(float(d @ block.r), lower), upper)
     return Class(gain, bias - d @ bias, d, upper - lower)
@@ -206,7 +206,7 @@ def solve_transient(chain: Chain, transient: Ints, cost: Floats, accuracy: float
         total = np.zeros((n, m))
         rows = (block.next_ptr, block.next_state, block.p)
         most = PATIENCE if n <= FALLBACK else SWEEPS
-        if _kernels.absorb(*rows, cost, accuracy, most, total) >= 0:
+        if exact.absorb(*rows, cost, accuracy, most, total) >= 0:
             return total
         if n > FALLBACK:
             raise NotConverged(f"{n} transient states are not solved to {accuracy:g} after {SWEEPS} sweeps")

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from surefooted import _kernels, _narrow
 from surefooted.errors import NotConverged
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
+from surefooted.kernels import exact, narrow
 from surefooted.solve.chain import BEYOND, induced_chain, solve_transient
-from surefooted.space import Bools, Floats, Ints
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Floats, Ints
 
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
 ROUNDING = 1e-12  # of a time, relatively
@@ -83,8 +83,8 @@ def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -
             stalled += 1
         if stalled == STALLED:
             return best, found
-        _kernels.advantages(*table, -sign * ahead, nothing, advantage, noise)
-        _kernels.best_pairs(space.pair_ptr, advantage, value, better)
+        exact.advantages(*table, -sign * ahead, nothing, advantage, noise)
+        exact.best_pairs(space.pair_ptr, advantage, value, better)
         improved = value > advantage[pair] + 1e-14 * (noise[better] + noise[pair])
         improved[target] = False
         if not improved.any():
@@ -100,7 +100,7 @@ def _relative_times(mdp: TabularMDP, pair: Ints, target: int) -> tuple[Floats, F
     τ - q times all the steps from there. Differences keep their digits that way, however long it takes.
     """
     chain, another = induced_chain(mdp, Policy(mdp.space, pair=pair)), (target + 1) % mdp.n_states
-    home = _narrow.walk(chain.next_ptr, chain.next_state, chain.p, another, mdp.n_states)
+    home = narrow.walk(chain.next_ptr, chain.next_state, chain.p, another, mdp.n_states)
     home = home if home != target else another
     others = np.delete(np.arange(mdp.n_states), [target, home])
     hit, taken, arrived = np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.zeros(mdp.n_states)

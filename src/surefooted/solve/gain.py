@@ -10,10 +10,8 @@ from math import isqrt
 
 import numpy as np
 
-from surefooted import _kernels, _narrow
-from surefooted.errors import InvalidTable, NoSingleGain, NotConverged
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
+from surefooted.errors import InvalidInput, NoSingleGain, NotConverged
+from surefooted.kernels import exact, narrow
 from surefooted.solve.chain import (
     DAMPING,
     Chain,
@@ -24,7 +22,9 @@ from surefooted.solve.chain import (
     solve_transient,
     structure,
 )
-from surefooted.space import Floats, Ints
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints
 
 ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
 EPS = 1e-14  # the relative rounding of a sum of a few terms
@@ -192,7 +192,7 @@ def _in_line(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, In
     n = mdp.n_states
     v, pair = np.empty(n), np.empty(n, dtype=np.int64)
     widest = min(isqrt(NARROW * mdp.p.size // n), (n - 1) // 4)
-    lower, upper, _ = _narrow.policy_iteration(*_table(mdp), accuracy, widest, IN_LINE, v, pair)
+    lower, upper, _ = narrow.policy_iteration(*_table(mdp), accuracy, widest, IN_LINE, v, pair)
     return lower, upper, v, pair
 
 
@@ -201,7 +201,7 @@ def _by_sweeps(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, 
     n = mdp.n_states
     v, pair = np.zeros(n), np.empty(n, dtype=np.int64)
     most = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
-    lower, upper, _ = _kernels.value_iteration(*_table(mdp), DAMPING, accuracy, most, v, pair)
+    lower, upper, _ = exact.value_iteration(*_table(mdp), DAMPING, accuracy, most, v, pair)
     return lower, upper, v, pair
 
 
@@ -222,18 +222,18 @@ def _improve(mdp: TabularMDP, policy: Policy, accuracy: float) -> tuple[Policy, 
         parts = structure(chain)
         solved = _evaluate(chain, parts, mdp.r_max, tolerance / 10)
         constant = np.ptp(solved.gains) <= max(ROUNDING * mdp.r_max, 2 * solved.accuracy)
-        _kernels.advantages(space.pair_state, *rows, mdp.r, solved.gains, solved.bias, up, advantage, noise)
+        exact.advantages(space.pair_state, *rows, mdp.r, solved.gains, solved.bias, up, advantage, noise)
         _refine(mdp, chain, parts, pair, tolerance / 10, advantage)
         bounds = solved.gains + np.maximum.reduceat(advantage, space.pair_ptr[:-1])
         if constant and np.ptp(bounds) <= tolerance:
             return policy, solved, bounds
         # first the actions of a larger gain, then among those of equal gain the ones of a larger bias
         rounding = EPS * np.ptp(solved.gains) + solved.accuracy
-        _kernels.best_pairs(space.pair_ptr, up, value, better)
+        exact.best_pairs(space.pair_ptr, up, value, better)
         improved = value > np.maximum(up[pair], 0.0) + rounding
         if not improved.any():
             advantage[up < up[pair][space.pair_state] - rounding] = -np.inf
-            _kernels.best_pairs(space.pair_ptr, advantage, value, better)
+            exact.best_pairs(space.pair_ptr, advantage, value, better)
             improved = value > advantage[pair] + EPS * (noise[better] + noise[pair]) + solved.accuracy
         if not improved.any():  # as good as rounding allows: the bounds say how good
             return policy, solved, bounds if constant else solved.gains
@@ -253,10 +253,10 @@ def _refine(mdp: TabularMDP, chain: Chain, parts: Structure, pair: Ints, accurac
         if not is_small(mdp.n_states) or np.abs(advantage[pair]).max() <= 1e-15 * mdp.r_max:
             return
         rest = _evaluate(replace(chain, r=advantage[pair]), parts, mdp.r_max, accuracy)
-        _kernels.advantages(mdp.space.pair_state, *rows, nothing, rest.gains, rest.bias, unused, missing, noise)
+        exact.advantages(mdp.space.pair_state, *rows, nothing, rest.gains, rest.bias, unused, missing, noise)
         advantage += missing
 
 
 def _check(accuracy: float) -> None:
     if not (np.isfinite(accuracy) and accuracy > 0):
-        raise InvalidTable("no such accuracy", [f"accuracy {accuracy} must be positive and finite"])
+        raise InvalidInput("no such accuracy", [f"accuracy {accuracy} must be positive and finite"])

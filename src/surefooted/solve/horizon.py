@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted import _kernels
-from surefooted._arrays import is_whole, real_numbers
-from surefooted.errors import InvalidTable
-from surefooted.mdp import TabularMDP
-from surefooted.policy import Policy
+from surefooted.arrays import is_whole, real_numbers
+from surefooted.errors import InvalidInput
+from surefooted.kernels import exact
 from surefooted.solve.chain import induced_chain
-from surefooted.space import Floats
-from surefooted.staged import Dynamics
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats
+from surefooted.tables.staged import Dynamics
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ def optimal_values(mdp: Dynamics, horizon: int) -> OptimalValues:
     q = np.empty(mdp.space.n_pairs)
     for h in range(horizon - 1, -1, -1):
         table = mdp.stage(h)
-        _kernels.backup_pairs(table.next_ptr, table.next_state, table.p, table.r, values[h + 1], q)
-        _kernels.best_pairs(mdp.space.pair_ptr, q, values[h], pair[h])
+        exact.backup_pairs(table.next_ptr, table.next_state, table.p, table.r, values[h + 1], q)
+        exact.best_pairs(mdp.space.pair_ptr, q, values[h], pair[h])
     return OptimalValues(values, Policy(mdp.space, pair=pair))
 
 
@@ -44,11 +44,11 @@ def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
     """V^π_h(s), [H + 1, S], of a policy that is stationary or has `horizon` decision rules."""
     horizon = _stages(mdp, horizon)
     if policy.space != mdp.space:
-        raise InvalidTable("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
+        raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     values = np.zeros((horizon + 1, mdp.n_states))
     stride = mdp.space.n_pairs if mdp.stages > 1 else 0
     table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, stride)
-    _kernels.evaluate_stages(*table, *policy.stages(horizon), values)
+    exact.evaluate_stages(*table, *policy.stages(horizon), values)
     return values
 
 
@@ -73,11 +73,11 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
             stages = [(policy.rule(h), 1) for h in range(steps)]
         else:
             fault = f"a policy with {policy.horizon} decision rules cannot play {steps} steps"
-            raise InvalidTable("policy and segment do not fit", [fault])
+            raise InvalidInput("policy and segment do not fit", [fault])
         for rule, length in stages:
             chain = induced_chain(mdp, rule)
             part = out[first : first + length]
-            _kernels.accumulate_rewards(chain.next_ptr, chain.next_state, chain.p, chain.r, earned, x, part)
+            exact.accumulate_rewards(chain.next_ptr, chain.next_state, chain.p, chain.r, earned, x, part)
             first += length
     return out
 
@@ -91,7 +91,7 @@ def _distribution(mdp: TabularMDP, start: int | ArrayLike) -> Floats:
         return certain
     x = real_numbers("the start", array, [])
     if x.shape != (mdp.n_states,) or not np.all(x >= 0) or not abs(x.sum() - 1) <= 1e-9:
-        raise InvalidTable("no such start", [f"the start must be a state or a distribution over {mdp.n_states} states"])
+        raise InvalidInput("no such start", [f"the start must be a state or a distribution over {mdp.n_states} states"])
     x /= x.sum()
     return x
 
@@ -100,12 +100,12 @@ def _stages(mdp: Dynamics, horizon: int) -> int:
     """The horizon as an int, if the MDP has that many stages."""
     horizon = _positive("horizon", horizon)
     if mdp.stages not in (1, horizon):
-        raise InvalidTable("MDP and horizon do not fit", [f"dynamics of {mdp.stages} stages for {horizon} stages"])
+        raise InvalidInput("MDP and horizon do not fit", [f"dynamics of {mdp.stages} stages for {horizon} stages"])
     return horizon
 
 
 def _positive(name: str, value: int, least: int = 1) -> int:
     """`value` as an int, if it is a whole number of at least `least`."""
     if not is_whole(value, least):
-        raise InvalidTable("not a length", [f"{name} must be a whole number of at least {least}, not {value}"])
+        raise InvalidInput("not a length", [f"{name} must be a whole number of at least {least}, not {value}"])
     return int(value)

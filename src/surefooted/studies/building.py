@@ -10,19 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from surefooted import confidence, solve
-from surefooted._files import fingerprint
+from surefooted import solve
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
-from surefooted.baseline import Baseline
-from surefooted.errors import InvalidTable, NoSingleGain, SurefootedError
-from surefooted.history import read_history
-from surefooted.knowledge import Knowledge
-from surefooted.noise import Noise
+from surefooted.data.history import read_history
+from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems import ALL, Problem, make
-from surefooted.simulation import misfits
+from surefooted.sets import confidence
+from surefooted.simulation.playing import misfits
 from surefooted.studies.spec import ProblemSpec, Setting, StudySpec
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.files import fingerprint
+from surefooted.tables.reward_noise import Noise
 
 AGENTS: dict[str, Callable[..., Any]] = {
     "UCRL2": UCRL2,
@@ -44,25 +45,25 @@ def build_problem(spec: ProblemSpec) -> Problem:
     except SurefootedError:
         raise
     except (TypeError, ValueError) as error:  # a parameter that it does not have, or a word where a number belongs
-        raise InvalidTable("no such problem", [f"problem: {error}"]) from error
+        raise InvalidInput("no such problem", [f"problem: {error}"]) from error
 
 
 def _build_problem(spec: ProblemSpec, parameters: dict[str, Any]) -> Problem:
     if spec.name.endswith(".npz"):
         sha256 = parameters.pop("sha256", None)
         if sha256 is not None and fingerprint(Path(spec.name)) != sha256:
-            raise InvalidTable("no such problem", [f"{spec.name} has changed since the study was begun"])
+            raise InvalidInput("no such problem", [f"{spec.name} has changed since the study was begun"])
         if parameters:
-            raise InvalidTable("no such problem", [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
+            raise InvalidInput("no such problem", [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
         return Problem.load(spec.name)
     if ":" in spec.name:
         problem = imported(spec.name)(**parameters)
         if not isinstance(problem, Problem):
-            raise InvalidTable("no such problem", [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
+            raise InvalidInput("no such problem", [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
         return problem
     if spec.name not in ALL:
         known = f"{', '.join(ALL)}, a file.npz or package.module:function"
-        raise InvalidTable("no such problem", [f"problem.name: there is no {spec.name!r}; there are {known}"])
+        raise InvalidInput("no such problem", [f"problem.name: there is no {spec.name!r}; there are {known}"])
     return make(spec.name, **parameters)
 
 
@@ -71,7 +72,7 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
     spec = study.agents[setting.agent]
     if ":" not in spec.kind and spec.kind not in AGENTS:
         known = f"{', '.join(AGENTS)}, or package.module:Class"
-        raise InvalidTable("no such agent", [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
+        raise InvalidInput("no such agent", [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
     kind = imported(spec.kind) if ":" in spec.kind else AGENTS[spec.kind]
     arguments = {key: _value(key, value, problem) for key, value in spec.parameters.items()}
     log = arguments.pop("history", None)
@@ -85,11 +86,11 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
         if log is not None:
             _give_history(agent, log, problem)
         return agent
-    except InvalidTable as error:
+    except InvalidInput as error:
         faults = [f"agents.{setting.agent}: {fault}" for fault in error.faults]
-        raise InvalidTable("no such agent", faults) from error
+        raise InvalidInput("no such agent", faults) from error
     except Exception as error:  # whatever a user's constructor raises
-        raise InvalidTable("no such agent", [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
+        raise InvalidInput("no such agent", [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
 
 
 def check(study: StudySpec) -> Problem:
@@ -107,7 +108,7 @@ def check(study: StudySpec) -> Problem:
         for setting in study.settings:
             try:
                 agent = build_agent(study, setting, problem, np.random.SeedSequence(0))
-            except InvalidTable as error:
+            except InvalidInput as error:
                 faults += [fault for fault in error.faults if fault not in faults]
             except SurefootedError as error:
                 faults.append(f"agents.{setting.agent}: {error}")
@@ -122,7 +123,7 @@ def check(study: StudySpec) -> Problem:
                 named = [f"agents.{setting.agent}: {fault}" for fault in found]
                 faults += [fault for fault in named if fault not in faults]
     if faults:
-        raise InvalidTable(f"study {study.name!r} cannot be run", faults)
+        raise InvalidInput(f"study {study.name!r} cannot be run", faults)
     return problem
 
 
@@ -144,7 +145,7 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
         if ":" in value:
             return imported(value)
         if value not in CONFIDENCES:
-            raise InvalidTable("no such confidence", [f"there is no {value!r}; there are {', '.join(CONFIDENCES)}"])
+            raise InvalidInput("no such confidence", [f"there is no {value!r}; there are {', '.join(CONFIDENCES)}"])
         return getattr(confidence, value)
     if key == "knowledge" and isinstance(value, str | list | tuple):
         if isinstance(value, str) and ":" in value:
@@ -155,7 +156,7 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
         word = content.pop("kind", None)
         kind = imported(word) if word and ":" in word else AGENTS.get(word or "")
         if kind is None:
-            raise InvalidTable("no such learner", [f"learner.kind {word!r}: there are {', '.join(AGENTS)}"])
+            raise InvalidInput("no such learner", [f"learner.kind {word!r}: there are {', '.join(AGENTS)}"])
         arguments = {name: _value(name, argument, problem) for name, argument in content.items()}
         if "horizon" in inspect.signature(kind).parameters:
             arguments["horizon"] = problem.horizon
@@ -169,7 +170,7 @@ def _give_history(agent: Any, log: Any, problem: Problem) -> None:
     stages, bounded = (1, True) if counts is None else (counts.stages, counts.bounded)
     files = log if isinstance(log, dict) else {"file": log}
     if (sha256 := files.get("sha256")) is not None and fingerprint(Path(files["file"])) != sha256:
-        raise InvalidTable("this log cannot be used", [f"{files['file']} has changed since the study was begun"])
+        raise InvalidInput("this log cannot be used", [f"{files['file']} has changed since the study was begun"])
     found = read_history(files["file"], problem.space, stages=stages, bounded=bounded)  # by index
     if not found.used:
         labels = (problem.state_labels, problem.action_labels)
@@ -183,7 +184,7 @@ def _give_history(agent: Any, log: Any, problem: Problem) -> None:
             strict=True,
         )
     if found.unusable:
-        raise InvalidTable("this log has rows that cannot be used", found.summary().splitlines())
+        raise InvalidInput("this log has rows that cannot be used", found.summary().splitlines())
     found.into(agent)
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefooted import solve
-from surefooted.errors import InvalidTable
-from surefooted.space import Floats
+from surefooted.errors import InvalidInput
 from surefooted.studies.building import build_problem
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
+from surefooted.tables.space import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +202,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
 
     units = {results.study.unit for results in several}
     if len(units) > 1:
-        raise InvalidTable("these studies do not compare", ["some count steps and some episodes"])
+        raise InvalidInput("these studies do not compare", ["some count steps and some episodes"])
     titles = distinct_titles(several)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -247,7 +247,7 @@ def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
     figure.set_layout_engine("none")
     for kind in formats:
         if kind not in metadata:
-            raise InvalidTable("no such format", [f"{kind!r}: there are {', '.join(metadata)}"])
+            raise InvalidInput("no such format", [f"{kind!r}: there are {', '.join(metadata)}"])
         written.append(path.with_name(f"{path.name}.{kind}"))
         figure.savefig(written[-1], metadata=metadata[kind])
     plt.close(figure)

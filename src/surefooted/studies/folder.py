@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from surefooted.errors import InvalidTable, UnreadableFile
+from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.studies.spec import StudySpec, Task, read, tasks
 
 LIBRARIES = ("surefooted", "numpy", "numba", "pyarrow", "matplotlib", "pydantic")
@@ -75,19 +75,19 @@ class Folder:
             if held.identity != study.identity:
                 faults = _differences(held, study)
                 hint = "Choose another --out, or remove the directory."
-                raise InvalidTable(f"{self.path} holds another study, {held.name!r}", faults, hint)
+                raise InvalidInput(f"{self.path} holds another study, {held.name!r}", faults, hint)
             if self.recorded not in (None, study.identity):
                 fault = (
                     "study.toml was changed after they were begun, or another version made them: choose another --out"
                 )
-                raise InvalidTable(f"{self.path} holds the runs of another study", [fault])
+                raise InvalidInput(f"{self.path} holds the runs of another study", [fault])
             if not resume:
-                raise InvalidTable(f"{self.path} holds this study already", ["--no-resume was given"])
+                raise InvalidInput(f"{self.path} holds this study already", ["--no-resume was given"])
             if held.realisations > study.realisations:  # fewer are asked for: what is there stays
                 study = held
         elif self.path.is_file() or (self.path.exists() and not self._is_ours()):
             hint = "Choose another --out, or empty the directory."
-            raise InvalidTable(f"{self.path} cannot take a study", ["it holds other files"], hint)
+            raise InvalidInput(f"{self.path} cannot take a study", ["it holds other files"], hint)
         self.parts.mkdir(parents=True, exist_ok=True)
         write(self.path / "manifest.json", json.dumps(self._manifest(study), indent=2, ensure_ascii=False).encode())
         write(self.path / "study.toml", study.to_toml().encode())

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surefooted import __version__
-from surefooted.oracle import EpisodicEvaluation, Evaluation, evaluate
+from surefooted.evaluation.margins import EpisodicEvaluation, Evaluation, evaluate
 from surefooted.problems import Problem
-from surefooted.simulation import EpisodicRun, Run, simulate
-from surefooted.space import Floats, Ints
+from surefooted.simulation.playing import EpisodicRun, Run, simulate
 from surefooted.studies.building import build_agent, build_problem
 from surefooted.studies.spec import StudySpec, Task, seeds
+from surefooted.tables.space import Floats, Ints
 
 _problems: dict[str, Problem] = {}  # of this process: a worker runs many realisations of one
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from surefooted.evaluation.summary import of_problem
 from surefooted.studies.building import build_problem
 from surefooted.studies.figures import interval, make_figures
 from surefooted.studies.folder import write
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
-from surefooted.summary import of_problem
 
 COLUMNS = {  # of the table: what it says, the column, how it is printed
     "regret": ("regret", "{:,.0f}"),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from surefooted.errors import InvalidTable, SurefootedError
+from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies.building import check
 from surefooted.studies.display import Display
 from surefooted.studies.engines import Failure, engine
@@ -35,7 +35,7 @@ def run_study(
 ) -> Results:
     """Run what is missing of a study (or of one shard of it) in a directory, and return its tables."""
     if address is not None and engine_name == "local":
-        raise InvalidTable("this study cannot be run so", ["an address needs the engine dask or ray"])
+        raise InvalidInput("this study cannot be run so", ["an address needs the engine dask or ray"])
     jobs = (
         jobs
         if jobs is not None
@@ -45,7 +45,7 @@ def run_study(
     if not 1 <= shard[0] <= shard[1]:
         faults.append(f"shard {shard[0]}/{shard[1]}: i/n needs 1 <= i <= n")
     if faults:
-        raise InvalidTable("this study cannot be run so", faults)
+        raise InvalidInput("this study cannot be run so", faults)
     play = engine(engine_name)
     check(study)
     folder = Folder(out)

@@ -26,8 +26,8 @@ import numpy as np
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from surefooted._files import fingerprint
-from surefooted.errors import InvalidTable, UnreadableFile
+from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.tables.files import fingerprint
 
 PAPER = (
     "inventory",
@@ -239,12 +239,12 @@ def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
     infinite: list[str] = []
     raw = _clean(raw, "", infinite)
     if infinite:
-        raise InvalidTable(f"{source} is not a valid study", [f"{path}: must be finite" for path in infinite])
+        raise InvalidInput(f"{source} is not a valid study", [f"{path}: must be finite" for path in infinite])
     try:
         return StudySpec.model_validate(raw)
     except ValidationError as error:
         faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
-        raise InvalidTable(f"{source} is not a valid study", faults) from error
+        raise InvalidInput(f"{source} is not a valid study", faults) from error
 
 
 def _clean(value: Any, path: str, infinite: list[str]) -> Any:
@@ -274,7 +274,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
     """Set one value by its dotted path; the value is TOML, or else a word."""
     path, equals, text = override.partition("=")
     if not equals or not path:
-        raise InvalidTable(
+        raise InvalidInput(
             "no such override", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
         )
     try:
@@ -288,5 +288,5 @@ def _override(raw: dict[str, Any], override: str) -> None:
     for key in parents:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise InvalidTable("no such override", [f"{path}: {key} is a value, not a table"])
+            raise InvalidInput("no such override", [f"{path}: {key} is a value, not a table"])
     table[last] = value

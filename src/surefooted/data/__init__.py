@@ -1,0 +1,1 @@
+"""What was observed? Counts, and the logs that fill them."""

@@ -1,0 +1,213 @@
+"""What has been observed: visits, rewards and next states of each pair, in memory that grows with what was seen."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefooted.arrays import is_whole
+from surefooted.errors import InvalidInput
+from surefooted.kernels import playing
+from surefooted.tables.space import Floats, Ints, Space
+
+RECENT = 4_096  # steps whose pairs are remembered for those who follow the counts
+REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
+
+
+class Counts:
+    """Sufficient statistics of experience over the pairs of a space.
+
+    `visits`, `reward_sum` and `reward_square` are arrays [K]; `rows()` gives the next-state counts as sparse rows.
+    Rewards must lie in [0, r_max], which every bound assumes; with `bounded=False` they may be any finite numbers.
+    With `stages` H each stage h has dynamics of its own: the arrays are [H K], and pair k of stage h is row h K + k.
+    """
+
+    def __init__(self, space: Space, bounded: bool = True, stages: int = 1) -> None:
+        if not is_whole(stages, 1):
+            raise InvalidInput("no such counts", [f"stages {stages} must be a positive whole number"])
+        self.space, self.bounded, self.stages = space, bounded, int(stages)
+        n = self.n_rows
+        self.visits = np.zeros(n, dtype=np.int64)
+        self.reward_sum, self.reward_square = np.zeros(n), np.zeros(n)
+        self._row_start, self._row_length, self._row_room = (np.zeros(n, dtype=np.int64) for _ in range(3))
+        self._pool_state, self._pool_count = (np.zeros(256, dtype=np.int64) for _ in range(2))
+        self._used = np.zeros(2, dtype=np.int64)  # of the pool, and the transitions in it
+        self.added = 0  # steps added since it was made
+        self._recent = np.zeros(RECENT, dtype=np.int64)  # the pairs of the last of them, in a ring
+
+    @property
+    def n_rows(self) -> int:
+        """The pairs of all stages."""
+        return self.stages * self.space.n_pairs
+
+    @property
+    def total(self) -> int:
+        """All steps counted."""
+        return int(self.visits.sum())
+
+    @property
+    def n_transitions(self) -> int:
+        """Distinct (s, a, s') seen."""
+        return int(self._used[1])
+
+    def add(self, s: int, a: int, r: float, s_next: int, h: int = 0) -> None:
+        """One step (at stage h); nothing changes if any part of it is impossible."""
+        pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
+        if not (is_whole(h, 0) and h < self.stages):
+            raise InvalidInput("no such stage", [f"stage {h}: the stages are 0 to {self.stages - 1}"])
+        self.add_steps(
+            np.array([pair + int(h) * self.space.n_pairs]), np.array([r], dtype=np.float64), np.array([s_next])
+        )
+
+    def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Many steps in order, by their row's index; nothing changes if one is impossible."""
+        self.check_steps(pairs, rewards, next_states)
+        self.add_checked(pairs, rewards, next_states)
+
+    def check_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Raise if one of these steps is impossible."""
+        if faults := self._faults(pairs, rewards, next_states):
+            raise InvalidInput("these steps cannot be counted", faults)
+
+    def add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Steps that are known to be possible, such as those of a simulator on the same space."""
+        done = 0
+        self._remember(pairs)
+        while done < len(pairs):
+            done = playing.count_steps(
+                pairs,
+                rewards,
+                next_states,
+                done,
+                self.visits,
+                self.reward_sum,
+                self.reward_square,
+                self._row_start,
+                self._row_length,
+                self._row_room,
+                self._pool_state,
+                self._pool_count,
+                self._used,
+            )
+            if done < len(pairs):
+                self._pool_state = np.concatenate([self._pool_state, np.zeros_like(self._pool_state)])
+                self._pool_count = np.concatenate([self._pool_count, np.zeros_like(self._pool_count)])
+
+    def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
+        """Logged steps, as columns of one length; all are checked first, and nothing changes if one is impossible."""
+        if self.stages > 1:
+            raise InvalidInput("this history cannot be counted", ["it does not say of which stage each step is"])
+        columns = [np.asarray(column) for column in (states, actions, rewards, next_states)]
+        if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
+            raise InvalidInput("this history cannot be counted", ["its four columns must have one length"])
+        faults, pairs = [], np.zeros(columns[0].size, dtype=np.int64)
+        for i, (s, a, y) in enumerate(zip(*(columns[j].tolist() for j in (0, 1, 3)), strict=True)):
+            try:
+                pairs[i] = self.space.pair(s, a)
+                self.space.check_state(y)
+            except InvalidInput as error:
+                faults += [f"step {i}: {fault}" for fault in error.faults]
+        if faults:
+            raise InvalidInput("this history cannot be counted", faults)
+        self.add_steps(pairs, columns[2].astype(np.float64), columns[3].astype(np.int64))
+
+    def merge(self, other: "Counts") -> None:
+        """Add everything that another agent of the same space has seen, in memory for distinct transitions only."""
+        if other.space != self.space or other.stages != self.stages:
+            sizes = [f"{counts.space} with {counts.stages} stages" for counts in (self, other)]
+            raise InvalidInput("counts of different spaces", [" and ".join(sizes)])
+        if self.bounded and not other.bounded:
+            raise InvalidInput("counts of different kinds", ["the other ones may hold rewards outside [0, r_max]"])
+        both, (next_ptr, next_state, count) = type(self).from_state_dict(self.space, self.state_dict()), other.rows()
+        pairs = np.repeat(np.arange(self.n_rows), np.diff(next_ptr))
+        both.add_checked(pairs, np.zeros(pairs.size), next_state)  # each transition once, and then the others
+        state = both.state_dict()
+        rows = np.repeat(np.arange(self.n_rows), np.diff(state["next_ptr"]))
+        keys = rows * self.space.n_states + state["next_state"]
+        order = np.argsort(keys)
+        place = np.searchsorted(keys, pairs * self.space.n_states + next_state, sorter=order)
+        state["next_count"][order[place]] += count - 1
+        for name in ("visits", "reward_sum", "reward_square"):
+            state[name] = getattr(self, name) + getattr(other, name)
+        added = self.added + other.total
+        self.__dict__.update(type(self).from_state_dict(self.space, state).__dict__ | {"added": added})
+
+    def _remember(self, pairs: Ints) -> None:
+        """Keep the last pairs."""
+        self.added += len(pairs)
+        pairs = pairs[-RECENT:]
+        begin, end = (self.added - len(pairs)) % RECENT, self.added % RECENT
+        if begin < end or not len(pairs):
+            self._recent[begin:end] = pairs
+        else:
+            self._recent[begin:], self._recent[:end] = pairs[: RECENT - begin], pairs[RECENT - begin :]
+
+    def pairs_since(self, added: int) -> Ints | None:
+        """The rows' indices of the steps added after the first `added`, or None if they are too many to remember."""
+        if self.added - added > RECENT:
+            return None
+        begin, end = added % RECENT, self.added % RECENT
+        if begin < end or added == self.added:
+            return self._recent[begin:end]
+        return np.concatenate([self._recent[begin:], self._recent[:end]])
+
+    @property
+    def pool(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """The same as it is stored: each row's start and length in a pool, and the pool's next states and counts."""
+        return self._row_start, self._row_length, self._pool_state, self._pool_count
+
+    def rows(self) -> tuple[Ints, Ints, Ints]:
+        """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""
+        size = self.n_transitions
+        next_ptr = np.empty(self.n_rows + 1, dtype=np.int64)
+        next_state, count = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        pool = (self._row_start, self._row_length, self._pool_state, self._pool_count)
+        playing.compact_rows(*pool, next_ptr, next_state, count)
+        return next_ptr, next_state, count
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as arrays; `from_state_dict` continues from it exactly."""
+        next_ptr, next_state, count = self.rows()
+        names = ("visits", "reward_sum", "reward_square")
+        return {name: getattr(self, name).copy() for name in names} | {
+            "next_ptr": next_ptr,
+            "next_state": next_state,
+            "next_count": count,
+            "bounded": self.bounded,
+            "stages": self.stages,
+        }
+
+    @classmethod
+    def from_state_dict(cls, space: Space, state: Mapping[str, Any]) -> Self:
+        """The counts that `state_dict` described."""
+        counts = cls(space, bool(state["bounded"]), int(state["stages"]))
+        for name in ("visits", "reward_sum", "reward_square"):
+            getattr(counts, name)[:] = state[name]
+        counts._row_start = np.array(state["next_ptr"][:-1], dtype=np.int64)
+        counts._row_length = np.diff(state["next_ptr"]).astype(np.int64)
+        counts._row_room = counts._row_length.copy()
+        counts._pool_state = np.append(np.array(state["next_state"], dtype=np.int64), np.zeros(256, dtype=np.int64))
+        counts._pool_count = np.append(np.array(state["next_count"], dtype=np.int64), np.zeros(256, dtype=np.int64))
+        counts._used[:] = len(state["next_state"])
+        return counts
+
+    def _faults(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[str]:
+        """One sentence for each step whose pair or next state does not exist, or whose reward is impossible."""
+        space = self.space
+        if not (np.shape(pairs) == np.shape(rewards) == np.shape(next_states)):
+            return [f"{len(pairs)} pairs, {len(rewards)} rewards and {len(next_states)} next states"]
+        lost = (pairs < 0) | (pairs >= self.n_rows)
+        faults = [f"step {i}: there is no pair {pairs[i]}" for i in np.flatnonzero(lost)]
+        nowhere = (next_states < 0) | (next_states >= space.n_states)
+        faults += [f"step {i}: there is no state {next_states[i]}" for i in np.flatnonzero(nowhere)]
+        bad = ~np.isfinite(rewards)
+        if self.bounded:
+            slack = REWARD_ROUNDING * space.r_max
+            bad |= (rewards < -slack) | (rewards > space.r_max + slack)
+        limit = f"[0, {space.r_max:g}]" if self.bounded else "the finite numbers"
+        for i in np.flatnonzero(bad & ~lost):
+            k = pairs[i] % space.n_pairs
+            s, a = space.pair_state[k], space.pair_action[k]
+            faults.append(f"step {i}: state {s}, action {a}: reward {rewards[i]:g} is outside {limit}")
+        return faults

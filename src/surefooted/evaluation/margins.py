@@ -1,0 +1,159 @@
+"""The oracle: what a run earned in expectation, step by step, against the baseline. It knows the true MDP.
+
+Violations are those of Eq. `cumrew_condition`, whose expectation is over trajectories of the policies played, not over
+what happened: the state distribution of μ_t is propagated through the true MDP, and nothing is sampled. The three
+conditions that the paper discusses and rejects in Sec. 3 are here too, so that the discussion can be seen in numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from surefooted import solve
+from surefooted.agents.fixed import FixedPolicy
+from surefooted.errors import InvalidInput
+from surefooted.problems.problem import Problem
+from surefooted.simulation.playing import EpisodicRun, Run
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Floats
+from surefooted.tables.staged import Dynamics
+
+ROUNDING = 1e-11  # a margin is negative when it is below minus this, times what the baseline earned so far
+
+
+@dataclass(frozen=True)
+class Margins:
+    """What the run and the baseline were expected to earn so far, and the exact margin: per step, or per episode."""
+
+    expected: Floats
+    baseline: Floats
+    margin: Floats  # expected - (1 - α) baseline
+
+    @property
+    def violated(self) -> Bools:
+        """The steps (or episodes) at which the condition does not hold."""
+        return np.asarray(self.margin < -ROUNDING * np.maximum(self.baseline, 1.0))
+
+    @property
+    def violations(self) -> int:
+        """How many they are."""
+        return int(self.violated.sum())
+
+    @property
+    def first_violation(self) -> int | None:
+        """The first of them, counted from 1; None if there is none."""
+        return int(np.argmax(self.violated)) + 1 if self.violations else None
+
+    def violation_fraction(self, first: int = 1, last: int | None = None) -> float:
+        """The share of the steps first .. last (counted from 1, both included) at which it does not hold."""
+        window = self.violated[max(first - 1, 0) : last]
+        if first < 1 or (last is not None and last < first) or window.size == 0:
+            raise InvalidInput("an empty window", [f"no steps from {first} to {last} among {self.violated.size}"])
+        return float(window.mean())
+
+
+@dataclass(frozen=True)
+class Evaluation(Margins):
+    """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b]."""
+
+    regret: Floats  # t g* - (r_1 + .. + r_t), Eq. `regret`
+    pseudo_regret: Floats  # t g* - expected
+
+
+@dataclass(frozen=True)
+class EpisodicEvaluation(Margins):
+    """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l)."""
+
+    regret: Floats  # sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`
+    realised_regret: Floats  # sum of V*(s_l) - rewards of episode l
+
+
+@overload
+def evaluate(run: Run, problem: Problem, alpha: float) -> Evaluation: ...
+
+
+@overload
+def evaluate(run: EpisodicRun, problem: Problem, alpha: float) -> EpisodicEvaluation: ...
+
+
+def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluation | EpisodicEvaluation:
+    """The exact margin and the regret: Eq. `cumrew_condition` at every step, or `conservative_cond_fh` per episode."""
+    if isinstance(run, EpisodicRun):
+        return evaluate_episodes(run, problem.mdp, problem.baseline, alpha)
+    _check(alpha)
+    expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
+    baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
+    best: Floats = np.arange(1, run.steps + 1) * np.float64(solve.optimal_gain(problem.mdp).gain)
+    margin = expected - (1 - alpha) * baseline
+    regret: Floats = best - np.cumsum(run.rewards)
+    return Evaluation(expected, baseline, margin, regret, best - expected)
+
+
+def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float) -> EpisodicEvaluation:
+    """The exact margin of Eq. `conservative_cond_fh` after every episode, and the regret."""
+    _check(alpha)
+    if mdp.space != baseline.space:
+        raise InvalidInput("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
+    first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
+    earned = np.cumsum(first[run.played, run.starts])
+    base = np.cumsum(solve.policy_values(mdp, baseline, run.horizon)[0][run.starts])
+    best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
+    realised = best - np.cumsum(run.rewards.sum(axis=1))
+    return EpisodicEvaluation(earned, base, earned - (1 - alpha) * base, best - earned, realised)
+
+
+def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
+    """The margin of the gain-based condition, Eq. `condition.gain`, [T]: sum of g^{π_i} - (1 - α) t g_b.
+
+    It takes every policy to earn its gain from its first step. A policy whose gain depends on the state counts with the
+    gain from the state in which its segment began.
+    """
+    _check(alpha)
+    gains = {q: solve.gain_and_bias(problem.mdp, policy).gains for q, policy in enumerate(run.policies)}
+    states = np.r_[run.start, run.next_states]
+    steps = np.concatenate([np.full(s.length, gains[s.policy][states[s.first]]) for s in run.segments])
+    baseline = solve.gain_and_bias(problem.mdp, problem.baseline).gains[run.start]
+    return np.asarray(np.cumsum(steps) - (1 - alpha) * baseline * np.arange(1, run.steps + 1))
+
+
+def reward_margin(run: Run, problem: Problem, alpha: float, seed: int | np.random.SeedSequence = 0) -> Floats:
+    """The margin of the reward-based condition, Eq. `condition.reward`, [T]: against a simulated baseline's rewards.
+
+    Even an optimal policy violates it by bad luck; `seed` is the baseline's luck.
+    """
+    _check(alpha)
+    world, coin = (np.random.default_rng(child) for child in np.random.SeedSequence(_entropy(seed)).spawn(2))
+    agent, s, earned = FixedPolicy(problem.baseline, coin), run.start, np.empty(run.steps)
+    agent.begin(s)
+    for t in range(run.steps):
+        pair = problem.space.pair(s, agent.act(s).action)
+        earned[t], s_next = problem.mdp.draw(world, pair)
+        agent.observe(s, int(problem.space.pair_action[pair]), float(earned[t]), s_next)
+        s = s_next
+    return np.asarray(np.cumsum(run.rewards) - (1 - alpha) * np.cumsum(earned))
+
+
+def margin_in_expectation(runs: Sequence[Run], problem: Problem, alpha: float) -> tuple[Floats, Floats]:
+    """The margin of the condition in expectation, Eq. `expected_cumrew_condition`, [T], and its standard error.
+
+    The expectation over realisations of the algorithm is estimated by the mean of the given runs' rewards.
+    """
+    _check(alpha)
+    if len(runs) < 2 or len({(run.steps, run.start) for run in runs}) > 1:
+        raise InvalidInput("no such mean", ["give at least two runs of one length from one start"])
+    earned = np.cumsum([run.rewards for run in runs], axis=1)
+    baseline = solve.expected_rewards(problem.mdp, problem.baseline, runs[0].start, runs[0].steps)
+    margin = earned.mean(axis=0) - (1 - alpha) * baseline
+    return np.asarray(margin), np.asarray(earned.std(axis=0, ddof=1) / np.sqrt(len(runs)))
+
+
+def _entropy(seed: int | np.random.SeedSequence) -> int:
+    """One whole number that stands for a seed."""
+    return int(seed.generate_state(1)[0]) if isinstance(seed, np.random.SeedSequence) else int(seed)
+
+
+def _check(alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise InvalidInput("no such condition", [f"alpha {alpha} must lie strictly between 0 and 1"])

@@ -1,0 +1,62 @@
+"""Arrays that belong together, as kernels take them: one NamedTuple for each idea."""
+
+from typing import NamedTuple
+
+from surefooted.arrays import Floats, Ints
+
+
+class Table(NamedTuple):
+    """The rows of a known MDP by pair, or of a Markov chain by state.
+
+    The successors of row k are `next_state[next_ptr[k] : next_ptr[k + 1]]`, with probabilities `p`; `r` is its mean
+    reward. A successor may be listed twice.
+    """
+
+    next_ptr: Ints  # [K + 1]
+    next_state: Ints  # [nnz]
+    p: Floats  # [nnz]
+    r: Floats  # [K]
+
+
+class Mixture(NamedTuple):
+    """A stationary policy: state s plays pairs[i] with weights[i] for i in state_ptr[s] .. state_ptr[s + 1] - 1."""
+
+    state_ptr: Ints  # [S + 1]
+    pairs: Ints
+    weights: Floats
+
+
+class Rules(NamedTuple):
+    """A policy of H stages: it plays `pair`, or if that is empty `weights`; one decision rule serves all stages."""
+
+    pair: Ints  # [H, S], [1, S] or [0, 0]
+    weights: Floats  # [H, K], [1, K] or [0, 0]
+
+
+class Steps(NamedTuple):
+    """Steps in the order in which they were played."""
+
+    pairs: Ints  # [n]
+    rewards: Floats  # [n]
+    next_states: Ints  # [n]
+
+
+class Estimates(NamedTuple):
+    """Counts as rows: row m has `visits[m]` visits and mean reward r[m]; next_count[j] of them led to next_state[j]."""
+
+    visits: Ints  # [K]
+    r: Floats  # [K]
+    next_ptr: Ints  # [K + 1]
+    next_state: Ints  # [nnz]
+    next_count: Ints  # [nnz]
+
+
+class Pool(NamedTuple):
+    """Next-state counts that grow: row k is state[start[k] : start[k] + length[k]], with room for `room[k]`."""
+
+    start: Ints  # [K]
+    length: Ints  # [K]
+    room: Ints  # [K]
+    state: Ints
+    counted: Ints
+    used: Ints  # [2]: entries of the pool in use, and transitions in it

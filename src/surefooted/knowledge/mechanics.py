@@ -1,0 +1,297 @@
+"""Shared noise: the next state is a known function of state, action and a draw whose law is unknown.
+
+`s' = f(s, a, ξ)`. What one pair reveals of the law of ξ holds for all of them, so that a pair never tried can be known.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import fsum
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
+from surefooted.errors import InvalidInput
+from surefooted.knowledge.cells import Structure, structure_of
+from surefooted.tables.space import Floats, Ints, Space
+
+Noise = int | tuple[int, ...]
+LAW_TOLERANCE = 1e-9  # how far from 1 a law may sum
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanics(FrozenArrays):
+    """How the noise of a step decides where it leads, with the laws of the noise left open.
+
+    The noise ξ of a step has C components, independent of each other and of the past. Component c of pair k follows law
+    `law[k, c]`, one of L laws; law l has the values 0 .. sizes[l] - 1. `next_state` holds f(s, a, ξ) for every pair and
+    every ξ: pair after pair, within a pair the last component fastest. `reward` is the mean reward r(s, a, ξ) in the
+    same order, any finite numbers: only their means over ξ need lie in [0, r_max]. With `observed` the noise of each
+    step is told (`NoiseCounts`); otherwise what (s, a, s') says of it is used.
+    """
+
+    space: Space
+    sizes: tuple[int, ...]  # [L]
+    law: Ints  # [K, C]
+    next_state: Ints  # [sum over pairs of the values that their noise may take]
+    reward: Floats | None = None  # the same
+    observed: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every pair and freeze the arrays."""
+        faults: list[str] = []
+        sizes = tuple(self.sizes) if isinstance(self.sizes, Iterable) else (self.sizes,)
+        if not sizes:
+            faults.append("there is no law")
+        faults += [
+            f"law {i}: size {size} must be a positive whole number"
+            for i, size in enumerate(sizes)
+            if not is_whole(size, 1)
+        ]
+        law = whole_numbers("law", self.law, faults)
+        after = whole_numbers("next_state", self.next_state, faults)
+        reward = None if self.reward is None else real_numbers("reward", self.reward, faults)
+        K = self.space.n_pairs
+        if law.ndim != 2 or law.shape[0] != K or law.shape[1] < 1:
+            faults.append(f"law has shape {law.shape}; it must be [K, C] with K = {K} pairs and at least one component")
+        else:
+            for k, c in np.argwhere((law < 0) | (law >= len(sizes))):
+                faults.append(f"{self._at(k)}: component {c} has law {law[k, c]}; the laws are 0 to {len(sizes) - 1}")
+        if faults:
+            raise InvalidInput("these mechanics are not valid", faults)
+        object.__setattr__(self, "sizes", tuple(int(size) for size in sizes))
+        for name, array in (("law", law), ("next_state", after), ("reward", reward)):
+            object.__setattr__(self, name, array)
+        for name, flat in (("next_state", after), ("reward", reward)):
+            if flat is not None and flat.shape != (self.noise_ptr[-1],):
+                size = self.noise_ptr[-1]
+                faults.append(f"{name} has shape {flat.shape}; all pairs together have {size} values of noise")
+        if not faults:
+            for i in np.flatnonzero((after < 0) | (after >= self.space.n_states)):
+                faults.append(f"{self._at_noise(i)}: leads to state {after[i]}, which does not exist")
+            for i in np.flatnonzero(~np.isfinite(reward)) if reward is not None else ():
+                faults.append(f"{self._at_noise(i)}: reward {reward[i]} is not finite")  # type: ignore[index]
+        if not isinstance(self.observed, bool | np.bool_):
+            faults.append(f"observed must be True or False, not {self.observed!r}")
+        if faults:
+            raise InvalidInput("these mechanics are not valid", faults)
+        freeze(law, after)
+        if reward is not None:
+            freeze(reward)
+
+    @classmethod
+    def of(
+        cls,
+        space: Space,
+        f: Callable[[int, int, Any], int],
+        sizes: int | Sequence[int],
+        law: Callable[[int, int], Noise] | Noise | None = None,
+        reward: Callable[[int, int, Any], float] | None = None,
+        observed: bool = False,
+    ) -> Self:
+        """The mechanics of f(s, a, ξ) and, if known, r(s, a, ξ); ξ is an int if it has one component, else a tuple.
+
+        `sizes` says how many values each law has. `law` says which law each component follows, for all pairs or as a
+        function of (s, a); without it there is one component for each law.
+        """
+        sizes = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
+        pairs = list(zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True))
+        if callable(law):
+            laws = [law(s, a) for s, a in pairs]
+        else:
+            laws = [tuple(range(len(sizes))) if law is None else law] * len(pairs)
+        rows = [tuple(row) if isinstance(row, Iterable) else (row,) for row in laws]
+        faults = [
+            f"law {i}: size {size} must be a positive whole number"
+            for i, size in enumerate(sizes)
+            if not is_whole(size, 1)
+        ]
+        for (s, a), row in zip(pairs, rows, strict=True):
+            if len(row) != len(rows[0]) or not row:
+                faults.append(
+                    f"state {s}, action {a}: has {len(row)} components of noise, the first pair {len(rows[0])}"
+                )
+            elif not all(is_whole(i, 0) and i < len(sizes) for i in row):
+                faults.append(f"state {s}, action {a}: laws {row}; the laws are 0 to {len(sizes) - 1}")
+        if faults:
+            raise InvalidInput("these mechanics are not valid", faults)
+        after: list[Any] = []
+        earned: list[Any] = []
+        for (s, a), row in zip(pairs, rows, strict=True):
+            for xi in np.ndindex(*(int(sizes[int(i)]) for i in row)):
+                noise = xi[0] if len(xi) == 1 else xi
+                after.append(f(s, a, noise))
+                if reward is not None:
+                    earned.append(reward(s, a, noise))
+        law_table = np.array([[int(i) for i in row] for row in rows], dtype=np.int64)
+        return cls(space, sizes, law_table, after, None if reward is None else earned, observed)  # type: ignore[arg-type]
+
+    @property
+    def n_components(self) -> int:
+        """C."""
+        return int(self.law.shape[1])
+
+    @cached_property
+    def noise_ptr(self) -> Ints:
+        """Where the noise values of each pair begin, [K + 1]."""
+        values = np.prod(np.array(self.sizes, dtype=np.int64)[self.law], axis=1)
+        return np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The cells of all pairs and the events that must be estimated; made once."""
+        return structure_of(
+            self.space, self.sizes, self.law, self.noise_ptr, self.next_state, self.reward, self.observed
+        )
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        """How many values each component of pair k has."""
+        return tuple(self.sizes[i] for i in self.law[k])
+
+    def outcomes(self, k: int) -> Ints:
+        """f(k, ξ) for every ξ, an array with one axis per component."""
+        return self.next_state[self.noise_ptr[k] : self.noise_ptr[k + 1]].reshape(self.shape(k))
+
+    def without_rewards(self) -> "Mechanics":
+        """The same, with rewards left open."""
+        return Mechanics(self.space, self.sizes, self.law, self.next_state, None, self.observed)
+
+    def table(self, laws: Sequence[ArrayLike]) -> tuple[Ints, Ints, Floats, Floats | None]:
+        """The rows next_ptr [K + 1], next_state [nnz], p [nnz] when the laws are given, and r [K] if rewards are known.
+
+        Successors increase within a row; those of probability 0 are left out.
+        """
+        known = self.check_laws(laws)
+        ptr, states, mass = [0], [], []
+        r = None if self.reward is None else np.empty(self.space.n_pairs)
+        for k in range(self.space.n_pairs):
+            joint = np.ones(1)
+            for i in self.law[k]:
+                joint = np.multiply.outer(joint, known[i]).ravel()
+            row = np.bincount(self.outcomes(k).ravel(), weights=joint)
+            states.append(np.flatnonzero(row))
+            mass.append(row[states[-1]])
+            ptr.append(ptr[-1] + states[-1].size)
+            if r is not None and self.reward is not None:
+                earned = self.reward[self.noise_ptr[k] : self.noise_ptr[k + 1]]
+                r[k] = earned[0] + fsum(joint * (earned - earned[0]))
+        return np.array(ptr, dtype=np.int64), np.concatenate(states), np.concatenate(mass), r
+
+    def contradictions(self, pairs: Ints, noise: ArrayLike, next_states: Ints) -> list[str]:
+        """One sentence for each step that did not lead where f(s, a, ξ) does; noise [n, C] or [n], known to exist."""
+        xi = np.asarray(noise).reshape(len(pairs), -1)
+        wanted, faults = self.leads_to(pairs, xi), []
+        for i in np.flatnonzero(wanted != next_states):
+            shown = tuple(xi[i].tolist()) if xi.shape[1] > 1 else xi[i, 0]
+            where = f"noise {shown} leads to state {wanted[i]}, and it led to {next_states[i]}"
+            faults.append(f"step {i}: {self._at(pairs[i])}: {where}")
+        return faults
+
+    def leads_to(self, pairs: Ints, noise: Ints) -> Ints:
+        """f(s, a, ξ) of steps [n] with noise [n, C]."""
+        place, sizes = np.zeros(len(pairs), dtype=np.int64), np.array(self.sizes)
+        for c in range(self.n_components):
+            place = place * sizes[self.law[pairs, c]] + noise[:, c]
+        return np.asarray(self.next_state[self.noise_ptr[pairs] + place])
+
+    def draw_noise(self, laws: Sequence[ArrayLike], pairs: Ints, next_states: Ints, rng: np.random.Generator) -> Ints:
+        """Noise [n, C] of steps whose next states were drawn already: ξ by its laws, given where it led."""
+        known = self.check_laws(laws)
+        flat, n = np.empty(len(pairs), dtype=np.int64), self.space.n_states
+        for key in np.unique(pairs * n + next_states):
+            k, y = divmod(int(key), n)
+            joint = np.ones(1)
+            for i in self.law[k]:
+                joint = np.multiply.outer(joint, known[i]).ravel()
+            joint = np.where(self.outcomes(k).ravel() == y, joint, 0.0)
+            if joint.sum() <= 0:
+                raise InvalidInput("no such noise", [f"{self._at(k)}: no noise leads to state {y}"])
+            here = (pairs == k) & (next_states == y)
+            flat[here] = rng.choice(joint.size, size=int(here.sum()), p=joint / joint.sum())
+        xi = np.empty((len(pairs), self.n_components), dtype=np.int64)
+        for k in np.unique(pairs).tolist():
+            xi[pairs == k] = np.stack(np.unravel_index(flat[pairs == k], self.shape(k)), axis=1)
+        return xi
+
+    def check_laws(self, laws: Sequence[ArrayLike]) -> list[Floats]:
+        """The laws as arrays, if each is a law of the right size."""
+        faults: list[str] = []
+        known = [real_numbers(f"law {i}", law, faults) for i, law in enumerate(laws)]
+        if len(known) != len(self.sizes):
+            faults.append(f"{len(known)} laws are given for {len(self.sizes)}")
+        for i, (q, size) in enumerate(zip(known, self.sizes, strict=False)):
+            if q.shape != (size,):
+                faults.append(f"law {i}: has shape {q.shape}, not ({size},)")
+            elif not (np.all(q >= 0) and abs(q.sum() - 1) <= LAW_TOLERANCE):
+                faults.append(f"law {i}: must be probabilities that sum to 1, not {q.tolist()}")
+        if faults:
+            raise InvalidInput("these laws do not fit the mechanics", faults)
+        return known
+
+    def __repr__(self) -> str:
+        """Sizes only."""
+        return (
+            f"Mechanics({self.space}, sizes={self.sizes}, n_components={self.n_components}, observed={self.observed})"
+        )
+
+    def _at(self, k: Any) -> str:
+        return f"state {self.space.pair_state[k]}, action {self.space.pair_action[k]}"
+
+    def _at_noise(self, i: Any) -> str:
+        k = int(np.searchsorted(self.noise_ptr, i, side="right")) - 1
+        xi = np.unravel_index(int(i - self.noise_ptr[k]), self.shape(k))
+        shown = ", ".join(str(int(value)) for value in xi)
+        return f"{self._at(k)}, noise {shown if len(xi) == 1 else f'({shown})'}"
+
+
+class NoiseCounts:
+    """How often each value of each law was drawn, when the noise of every step is told.
+
+    `values[l]` is an array [sizes[l]]. Every step must be added, whatever its noise was: leaving some out because of
+    what was drawn would bias the laws.
+    """
+
+    def __init__(self, mechanics: Mechanics) -> None:
+        self.mechanics = mechanics
+        self.values = tuple(np.zeros(size, dtype=np.int64) for size in mechanics.sizes)
+
+    def add(self, k: int, xi: Noise) -> None:
+        """The noise of one step of pair k."""
+        self.add_steps(np.array([k]), np.atleast_2d(np.asarray(xi)))
+
+    def add_steps(self, pairs: ArrayLike, noise: ArrayLike) -> None:
+        """The noise [n, C] (or [n], if it has one component) of many steps; nothing changes if one is impossible."""
+        faults: list[str] = []
+        k, xi = whole_numbers("pairs", pairs, faults), whole_numbers("noise", noise, faults)
+        xi = xi[:, None] if xi.ndim == 1 else xi
+        space, C = self.mechanics.space, self.mechanics.n_components
+        if not faults and (k.ndim != 1 or xi.shape != (k.size, C)):
+            faults.append(f"pairs have shape {k.shape}, noise {xi.shape}; they must be [n] and [n, {C}]")
+        if not faults:
+            lost = (k < 0) | (k >= space.n_pairs)
+            faults += [f"step {i}: there is no pair {k[i]}" for i in np.flatnonzero(lost)]
+        if not faults:
+            law = self.mechanics.law[k]
+            most = np.array(self.mechanics.sizes)[law]
+            for i, c in np.argwhere((xi < 0) | (xi >= most)):
+                faults.append(f"step {i}: component {c} is {xi[i, c]}; its values are 0 to {most[i, c] - 1}")
+        if faults:
+            raise InvalidInput("this noise cannot be counted", faults)
+        for i, values in enumerate(self.values):
+            values += np.bincount(xi[law == i], minlength=values.size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as arrays; `from_state_dict` continues from it exactly."""
+        return {"noise_values": np.concatenate(self.values)}
+
+    @classmethod
+    def from_state_dict(cls, mechanics: Mechanics, state: Mapping[str, Any]) -> Self:
+        """The counts that `state_dict` described."""
+        counts, flat = cls(mechanics), np.asarray(state["noise_values"])
+        if flat.shape != (sum(mechanics.sizes),):
+            raise InvalidInput("counts of other mechanics", [f"{flat.size} values for laws of sizes {mechanics.sizes}"])
+        for values, part in zip(counts.values, np.split(flat, np.cumsum(mechanics.sizes)[:-1]), strict=True):
+            values[:] = part
+        return counts

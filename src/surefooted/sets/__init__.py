@@ -1,0 +1,1 @@
+"""What is plausible? Sets of MDPs that the data do not exclude."""

@@ -1,0 +1,86 @@
+"""A set of plausible MDPs: an interval of mean rewards and a set of rows for each pair, whatever made it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from surefooted.errors import InvalidInput
+from surefooted.kernels.rows import Rows
+from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.staged import Dynamics
+
+
+@dataclass(frozen=True, eq=False)
+class Plausible:
+    """The MDPs that the data do not exclude (the paper's bounded-parameter MDP, Eq. `bounded.parameter`).
+
+    Mean rewards lie in [r_lower, r_upper], [K]. A row is either a box, every successor j between p_lower[j] and
+    p_upper[j] and every state not stored at most `unseen[k]`, or (`width` not None) an L1 ball of radius width[k]
+    around p_lower. A pair never tried stores no successor and has unseen 1: it may lead anywhere. With `stages` H each
+    stage h has rows of its own: everything [K] is [H K], and pair k of stage h is row h K + k.
+    """
+
+    space: Space
+    r_lower: Floats  # [K]
+    r_upper: Floats  # [K]
+    next_ptr: Ints  # [K + 1]
+    next_state: Ints  # [nnz]
+    p_lower: Floats  # [nnz], or the centre of an L1 ball
+    p_upper: Floats  # [nnz]
+    unseen: Floats  # [K]
+    width: Floats | None = None  # [K]
+    stages: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """The pairs of all stages."""
+        return self.stages * self.space.n_pairs
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The same as the kernels take it; they may rearrange it, so it is theirs alone."""
+        pair = np.repeat(np.arange(self.n_rows), np.diff(self.next_ptr))
+        slack = 1.0 - np.bincount(pair, weights=self.p_lower, minlength=self.n_rows)
+        if self.width is not None:
+            slack[np.diff(self.next_ptr) > 0] = 0.0
+        width = np.full(self.n_rows, -1.0) if self.width is None else self.width
+        room = self.p_upper - self.p_lower
+        own = (self.next_state.copy(), self.p_lower.copy(), room)
+        return Rows(self.next_ptr[:-1], self.next_ptr[1:], *own, np.maximum(slack, 0.0), self.unseen, width)
+
+    @classmethod
+    def exactly(cls, mdp: Dynamics) -> "Plausible":
+        """The set that holds one MDP only."""
+        rows = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.p)
+        return cls(mdp.space, mdp.r, mdp.r, *rows, np.zeros(mdp.r.size), stages=mdp.stages)
+
+    def contains(self, mdp: Dynamics, tolerance: float = 1e-12) -> bool:
+        """Whether an MDP is in the set: the good event, for whoever knows the truth."""
+        return not self.excludes(mdp, tolerance)
+
+    def excludes(self, mdp: Dynamics, tolerance: float = 1e-12) -> list[str]:
+        """Why an MDP is not in the set, pair by pair; nothing if it is."""
+        if mdp.space != self.space:
+            raise InvalidInput("set and MDP do not fit", [f"set on {self.space}, MDP on {mdp.space}"])
+        if 1 != self.stages != mdp.stages != 1:
+            raise InvalidInput("set and MDP do not fit", [f"set of {self.stages} stages, MDP of {mdp.stages}"])
+        faults = []
+        for row in range(max(self.n_rows, mdp.r.size)):  # what all stages share is compared with each of them
+            k, m, (h, pair) = row % self.n_rows, row % mdp.r.size, divmod(row, self.space.n_pairs)
+            at = f"state {self.space.pair_state[pair]}, action {self.space.pair_action[pair]}"
+            at = f"stage {h}, {at}" if max(self.stages, mdp.stages) > 1 else at
+            if not self.r_lower[k] - tolerance <= mdp.r[m] <= self.r_upper[k] + tolerance:
+                faults.append(f"{at}: mean reward {mdp.r[m]:g} not in [{self.r_lower[k]:g}, {self.r_upper[k]:g}]")
+            p = np.zeros(self.space.n_states)
+            p[mdp.next_state[mdp.next_ptr[m] : mdp.next_ptr[m + 1]]] = mdp.p[mdp.next_ptr[m] : mdp.next_ptr[m + 1]]
+            at_k = slice(self.next_ptr[k], self.next_ptr[k + 1])
+            lower, upper = np.zeros_like(p), np.full_like(p, self.unseen[k])
+            lower[self.next_state[at_k]], upper[self.next_state[at_k]] = self.p_lower[at_k], self.p_upper[at_k]
+            if self.width is not None and at_k.stop > at_k.start:
+                if np.abs(p - lower).sum() > self.width[k] + tolerance:
+                    faults.append(f"{at}: row at distance {np.abs(p - lower).sum():g} > {self.width[k]:g}")
+            elif np.any(p < lower - tolerance) or np.any(p > upper + tolerance):
+                y = int(np.argmax(np.maximum(lower - p, p - upper)))
+                faults.append(f"{at}: probability {p[y]:g} of state {y} not in [{lower[y]:g}, {upper[y]:g}]")
+        return faults

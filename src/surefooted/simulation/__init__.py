@@ -1,0 +1,1 @@
+"""Play on a true table: runs of an agent on a problem."""

@@ -1,0 +1,1 @@
+"""What exists? Spaces, MDPs, policies, baselines, reward noise, and the files they are kept in."""

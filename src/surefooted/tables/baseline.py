@@ -1,0 +1,66 @@
+"""The policy in use today, and what is known of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefooted.arrays import real_numbers
+from surefooted.errors import InvalidInput
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """A policy with what is known of it; what is not is estimated while it is played.
+
+    Average reward: its gain and bias (Asm. `asm:baseline`), both or neither; the bias may be shifted by any constant.
+    Finite horizon: `values` [S], what it earns in an episode from each state (or [H + 1, S], whose first row is that).
+    """
+
+    policy: Policy
+    gain: float | None = None
+    bias: Floats | None = None  # [S]
+    values: Floats | None = None  # [S] or [H + 1, S]
+
+    def __post_init__(self) -> None:
+        """Refuse what no policy could have."""
+        faults, r_max = [], self.policy.space.r_max
+        if self.policy.horizon is not None and self.gain is not None:
+            faults.append(f"the policy has {self.policy.horizon} decision rules: an average-reward baseline has one")
+        if (self.gain is None) != (self.bias is None):
+            faults.append("give both gain and bias, or neither")
+        if self.gain is not None and not 0 <= self.gain <= r_max:
+            faults.append(f"gain {self.gain} is outside [0, {r_max:g}]: no policy could have it")
+        if self.bias is not None:
+            bias = np.array(self.bias, dtype=np.float64)
+            if bias.shape != (self.policy.space.n_states,):
+                faults.append(f"bias has shape {bias.shape}, not ({self.policy.space.n_states},)")
+            elif not np.all(np.isfinite(bias)):
+                faults.append("bias has entries that are not finite")
+            bias.flags.writeable = False
+            object.__setattr__(self, "bias", bias)
+        if self.values is not None:
+            values = real_numbers("values", self.values, faults)
+            if values.ndim not in (1, 2) or values.size == 0 or values.shape[-1] != self.policy.space.n_states:
+                faults.append(f"values have shape {values.shape}, not ({self.policy.space.n_states},)")
+            elif not np.all(np.isfinite(values) & (values >= 0)):
+                faults.append("values has entries that are negative or not finite")
+            if self.gain is not None:
+                faults.append("give gain and bias (average reward) or values (finite horizon), not both")
+            values.flags.writeable = False
+            object.__setattr__(self, "values", values)
+        if faults:
+            raise InvalidInput("this baseline is not valid", faults)
+
+    @property
+    def start_values(self) -> Floats | None:
+        """What it earns in an episode from each state, [S]."""
+        if self.values is None or self.values.ndim == 1:
+            return self.values
+        return np.asarray(self.values[0])
+
+    @property
+    def is_known(self) -> bool:
+        """Whether gain and bias, or values, were given."""
+        return self.gain is not None or self.values is not None

@@ -1,0 +1,121 @@
+"""The distinct policies of a run, kept so that a million policies of a hundred thousand states fit into memory."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Ints
+
+WHOLE = 1 << 26  # bytes of policies that are kept as they are
+CHAIN = 1_000  # differences in a row before a policy is kept whole again
+
+
+class PolicyLog(Sequence[Policy]):
+    """Distinct policies in the order in which they were first played; `id_of` finds or adds one.
+
+    Policies are kept as they are until they fill `whole` bytes. After that a deterministic one is kept as what it
+    changed of the one added before it, and made again when it is asked for: neighbours in a run differ in few states.
+    """
+
+    def __init__(self, policies: Sequence[Policy] = (), whole: int = WHOLE) -> None:
+        self._kept: list[Policy | tuple[Ints, Ints]] = []  # whole, or the states that changed and their pairs
+        self._anchor: list[int] = []  # for each, the last one before it that is kept whole
+        self._ids: dict[int, list[int]] = {}  # by hash
+        self._last: tuple[Policy | None, int] = (None, -1)  # the one asked for last
+        self._newest: Policy | None = None
+        self._room = whole
+        for policy in policies:
+            self.id_of(policy)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._kept)
+
+    @overload
+    def __getitem__(self, index: int) -> Policy: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Policy]: ...
+
+    def __getitem__(self, index: int | slice) -> Policy | list[Policy]:
+        """The policy added as number `index`."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        kept = self._kept[i]
+        if isinstance(kept, Policy):
+            return kept
+        anchor = self._kept[self._anchor[i]]
+        assert isinstance(anchor, Policy) and anchor.pair is not None
+        pair = anchor.pair.copy()
+        for change in self._kept[self._anchor[i] + 1 : i + 1]:
+            assert not isinstance(change, Policy)
+            states, pairs = change
+            pair[states] = pairs
+        return Policy.of_pairs(anchor.space, pair)
+
+    def __iter__(self) -> Iterator[Policy]:
+        """All of them, in order."""
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence of the same policies."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def find(self, policy: Policy) -> int | None:
+        """The number of a policy, or None if it is not here."""
+        if policy is self._last[0] or policy == self._last[0]:
+            return self._last[1]
+        found = next((i for i in self._ids.get(_hash(policy), ()) if self[i] == policy), None)
+        if found is not None:
+            self._last = (policy, found)
+        return found
+
+    def id_of(self, policy: Policy) -> int:
+        """The number of a policy, which is added if it is new."""
+        found = self.find(policy)
+        if found is None:
+            found = len(self)
+            self._ids.setdefault(_hash(policy), []).append(found)
+            self._add(policy)
+            self._last = (policy, found)
+        return found
+
+    def _add(self, policy: Policy) -> None:
+        """Keep a policy, whole or as a difference."""
+        newest, n = self._newest, len(self)
+        array = policy.pair if policy.pair is not None else policy.weights
+        assert array is not None
+        before, pair = None if newest is None else newest.pair, policy.pair
+        is_neighbour = before is not None and pair is not None and before.ndim == pair.ndim == 1
+        if self._room < array.nbytes and is_neighbour and n - self._anchor[-1] < CHAIN:
+            assert before is not None and pair is not None
+            states = np.flatnonzero(before != pair)
+            self._kept.append((states, pair[states]))
+            self._anchor.append(self._anchor[-1])
+        else:
+            self._room -= array.nbytes
+            self._kept.append(policy)
+            self._anchor.append(n)
+        self._newest = policy
+
+    def copy(self) -> "PolicyLog":
+        """The same policies; adding to one leaves the other as it is."""
+        other = PolicyLog(whole=self._room)
+        other._kept, other._anchor = list(self._kept), list(self._anchor)
+        other._ids = {key: list(ids) for key, ids in self._ids.items()}
+        other._last, other._newest = self._last, self._newest
+        return other
+
+
+def _hash(policy: Policy) -> int:
+    """A quick hash of what it plays, the same in every process; equal policies have equal ones."""
+    data, shape, is_deterministic = policy.key
+    return zlib.crc32(data, len(shape) + 2 * is_deterministic)

@@ -1,0 +1,77 @@
+"""Reward noise: how the reward of a step is drawn around the mean that the table says.
+
+Whatever the kind, the mean of a drawn reward is exactly the table's r(s, a): rewards, gains and regret have
+one source. No kind is ever clipped one-sidedly, since that would move the mean.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from surefooted.errors import InvalidInput
+
+Kind = Literal["none", "bernoulli", "gaussian", "truncated_gaussian", "uniform"]
+KINDS: tuple[Kind, ...] = ("none", "bernoulli", "gaussian", "truncated_gaussian", "uniform")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One kind of reward noise and its scale.
+
+    | kind | reward of a step with mean r | within [0, r_max]? |
+    |---|---|---|
+    | none | r | yes |
+    | bernoulli | r_max with probability r / r_max, else 0 | yes |
+    | gaussian | (1 + scale · η) r, η standard normal: the paper's experiments | **no**: unbounded on both sides |
+    | truncated_gaussian | the same, with the deviation cut at ±min(r, r_max − r) | yes |
+    | uniform | r + u, u uniform on ±min(scale, r, r_max − r) | yes |
+
+    The two cuts are symmetric about r, so they leave the mean where it is. The confidence bounds assume rewards in
+    [0, r_max]; under `gaussian` that assumption does not hold, as in the paper.
+    """
+
+    kind: Kind = "none"
+    scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that do not exist and scales that mean nothing."""
+        faults = []
+        if self.kind not in KINDS:
+            faults.append(f"noise kind {self.kind!r} does not exist; the kinds are {', '.join(KINDS)}")
+        if not (np.isfinite(self.scale) and self.scale >= 0):
+            faults.append(f"noise scale {self.scale} must be finite and not negative")
+        if self.kind in ("none", "bernoulli") and self.scale != 0:
+            faults.append(f"noise {self.kind!r} takes no scale, got {self.scale}")
+        if faults:
+            raise InvalidInput("this reward noise is not valid", faults)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every reward lies in [0, r_max]."""
+        return self.kind != "gaussian" or self.scale == 0
+
+    @property
+    def code(self) -> int:
+        """The kind as a number, for the kernels."""
+        return KINDS.index(self.kind)
+
+    def draw(self, rng: np.random.Generator, mean: float, r_max: float) -> float:
+        """One reward with the given mean; draws one variate, or none when there is no noise."""
+        half = min(mean, r_max - mean)
+        match self.kind:
+            case "bernoulli":
+                return r_max if rng.random() * r_max < mean else 0.0
+            case "gaussian":
+                return mean + self.scale * mean * rng.standard_normal()
+            case "truncated_gaussian":
+                return _within(mean + min(max(self.scale * mean * rng.standard_normal(), -half), half), r_max)
+            case "uniform":
+                return _within(mean + min(self.scale, half) * (2 * rng.random() - 1), r_max)
+            case _:
+                return mean
+
+
+def _within(reward: float, r_max: float) -> float:
+    """Undo the last bit of rounding that could carry a bounded reward past its end."""
+    return min(max(reward, 0.0), r_max)

@@ -1,0 +1,82 @@
+"""Dynamics that change with the stage of an episode: one table for each."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from surefooted.errors import InvalidInput
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Floats, Ints, Space
+
+
+class StagedMDP:
+    """A finite-horizon MDP with p_h and r_h: a table per stage, over the same pairs and with the same noise.
+
+    `next_ptr`, `next_state`, `p` and `r` are those of all stages one after the other: pair k of stage h is row h K + k.
+    """
+
+    def __init__(self, tables: Sequence[TabularMDP]) -> None:
+        faults = [] if tables else ["there is no stage"]
+        for h, table in enumerate(tables[1:], 1):
+            if table.space != tables[0].space:
+                faults.append(f"stage {h} is on {table.space}, stage 0 on {tables[0].space}")
+            if table.noise != tables[0].noise:
+                faults.append(f"stage {h} has {table.noise}, stage 0 {tables[0].noise}")
+        if faults:
+            raise InvalidInput("these stages do not fit", faults)
+        self.tables = tuple(tables)
+
+    @property
+    def space(self) -> Space:
+        """The pairs that exist."""
+        return self.tables[0].space
+
+    @property
+    def noise(self) -> Noise:
+        """How rewards deviate from their means."""
+        return self.tables[0].noise
+
+    @property
+    def stages(self) -> int:
+        """H."""
+        return len(self.tables)
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return self.space.n_states
+
+    @property
+    def r_max(self) -> float:
+        """The largest reward."""
+        return self.space.r_max
+
+    def stage(self, h: int) -> TabularMDP:
+        """The dynamics of stage h."""
+        return self.tables[h if self.stages > 1 else 0]
+
+    @cached_property
+    def next_ptr(self) -> Ints:
+        """[H K + 1]."""
+        sizes = np.concatenate([np.diff(table.next_ptr) for table in self.tables])
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def next_state(self) -> Ints:
+        """[nnz of all stages]."""
+        return np.concatenate([table.next_state for table in self.tables])
+
+    @cached_property
+    def p(self) -> Floats:
+        """[nnz of all stages]."""
+        return np.concatenate([table.p for table in self.tables])
+
+    @cached_property
+    def r(self) -> Floats:
+        """[H K]."""
+        return np.concatenate([table.r for table in self.tables])
+
+
+Dynamics = TabularMDP | StagedMDP
