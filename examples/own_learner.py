@@ -41,12 +41,15 @@ def main() -> None:
     def careful() -> sf.CUCBVI:
         return sf.CUCBVI(space, horizon, baseline=baseline, alpha=alpha, learner=CountBonus(space, horizon))
 
-    check_agent(lambda: CountBonus(space, horizon), problem)
+    check_agent(lambda: sf.agents.Explorer(CountBonus(space, horizon)), problem)
     check_learner(lambda: CountBonus(space, horizon), problem)
     check_agent(careful, problem)
     check_promise(careful, problem, alpha)
 
-    for name, agent in (("CountBonus", CountBonus(space, horizon)), ("made conservative", careful())):
+    for name, agent in (
+        ("CountBonus", sf.agents.Explorer(CountBonus(space, horizon))),
+        ("made conservative", careful()),
+    ):
         run = sf.simulate(problem, agent, episodes=1000)
         result = sf.evaluate(run, problem, alpha)
         print(f"{name}: regret {result.regret[-1]:.0f}, {result.violations} of 1000 episodes below the line")

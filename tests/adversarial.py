@@ -15,7 +15,7 @@ import numpy as np
 
 from surefooted import solve
 from surefooted.agents.cucrl2 import CUCRL2
-from surefooted.agents.ucrl2 import UCRL2
+from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 from surefooted.errors import NoSingleGain
 from surefooted.planning import Plan
 from surefooted.problems.problem import Problem
@@ -244,7 +244,7 @@ class Honest:
 # -- learners that mean harm ------------------------------------------------------------------------------------------
 
 
-class Mischief(UCRL2):
+class Mischief(UCRL2Learner):
     """Proposes whatever is worst for the certificate: random policies, the worst one, the baseline itself."""
 
     def __init__(self, problem, confidence, seed):

@@ -15,9 +15,9 @@ import numpy as np
 
 import adversarial
 from surefooted.agents.cucbvi import CUCBVI
-from surefooted.agents.euler import EULER
-from surefooted.agents.learner import EpisodicLearner
-from surefooted.agents.ucbvi import UCBVI
+from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.euler import EULERLearner
+from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.evaluation import margins as oracle
 from surefooted.problems.problem import Problem
 from surefooted.sets.confidence import bernstein, likelihood
@@ -303,11 +303,11 @@ class Watched:
         return True
 
 
-class WatchedUCBVI(Watched, UCBVI):
+class WatchedUCBVI(Watched, UCBVILearner):
     pass
 
 
-class WatchedEULER(Watched, EULER):
+class WatchedEULER(Watched, EULERLearner):
     pass
 
 
@@ -454,7 +454,9 @@ def check_decisions(case, agent, run, log, steady=True):
             after = slow.margin((s, key, bound))
             n_explored = sum(key is not None for _, key, _ in slow.episodes)
             now = (len(slow.episodes), n_explored)
-            due = now[0] > (1 + 5 * agent.patience) * before[0] or now[1] > (1 + agent.patience) * before[1]
+            due = (
+                now[0] > (1 + 5 * agent.effort.patience) * before[0] or now[1] > (1 + agent.effort.patience) * before[1]
+            )
             due = due and agent.reevaluate and n_explored > 0 and after < 0
             if steady and due != bool(reviews) and abs(after) > least * size:
                 faults.append(f"{where}: {'no ' if due else 'a '}review with {after:.3g} at stake")
@@ -576,7 +578,7 @@ def run_campaign(n, seed, episodes=60, per_problem=2, learners=LEARNERS, **setti
             is_known = bool(rng.random() < 0.6)
             length = int(rng.integers(episodes // 2, episodes + 1))
             agent = an_agent(rng, case, kind, style, is_known, length, **settings)
-            how = f"alpha={agent.alpha}, reevaluate={agent.reevaluate}, patience={agent.patience}"
+            how = f"alpha={agent.alpha}, reevaluate={agent.reevaluate}, patience={agent.effort.patience}"
             label = f"seed {seed}, problem {i} ({case.name}), {kind}, {style}, known={is_known}, {how}"
             starts = some_starts(rng, case, length)
             check_run(case, agent, starts, int(rng.integers(2**31)), tally, label)

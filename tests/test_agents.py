@@ -13,10 +13,10 @@ import pytest
 
 import adversarial
 from surefooted import solve
-from surefooted.agents import cucrl2
+from surefooted.agents import effort
 from surefooted.agents.cucrl2 import CERTIFICATES, CUCRL2
 from surefooted.agents.fixed import FixedPolicy
-from surefooted.agents.ucrl2 import UCRL2
+from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.evaluation import margins as oracle
 from surefooted.planning import Plan
@@ -144,7 +144,7 @@ def test_segments_are_the_steps_played_and_equal_neighbours_are_one():
         assert len(set(run.policies)) == len(run.policies)
 
 
-class Echo(UCRL2):
+class Echo(UCRL2Learner):
     """Proposes one policy."""
 
     def __init__(self, problem, policy):
@@ -597,7 +597,7 @@ def test_after_a_reset_an_optimist_goes_on_and_a_conservative_agent_refuses():
 def test_options_that_would_have_no_effect_are_refused():
     problem = two_actions()
     learner = UCRL2(problem.space)
-    with pytest.raises(InvalidInput, match="dynamic: an own learner is given"):
+    with pytest.raises(InvalidInput, match="dynamic: a learner is given"):
         CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, dynamic=True)
     with pytest.raises(InvalidInput, match="steps -1"):
         simulate(problem, learner, -1)
@@ -614,14 +614,15 @@ def test_the_sweeps_of_a_review_are_those_of_all_segments_however_often_they_are
         confidence=bernstein,
     )
     agent = make()
-    assert agent._sweeps() == 0
+    assert agent.effort._sweeps(agent.played) == 0
     for steps in (1, 40, 700, 700):
         agent = make().load_state_dict(agent.state_dict()) if agent.t else agent
         for _ in range(3):
             simulate(problem, agent, steps, steps) if not agent.t else play_on(problem, agent, steps)
             lengths = [segment.length for segment in agent.segments]
-            assert agent._sweeps() == agent._sweeps() == sum(min(length, cucrl2.SWEEPS) for length in lengths)
-    assert len(lengths) > 5 and max(lengths) > cucrl2.SWEEPS
+            swept = [agent.effort._sweeps(agent.played) for _ in range(2)]
+            assert swept == [sum(min(length, effort.SWEEPS) for length in lengths)] * 2
+    assert len(lengths) > 5 and max(lengths) > effort.SWEEPS
 
 
 def play_on(problem, agent, steps):
@@ -635,7 +636,7 @@ def play_on(problem, agent, steps):
 
 def test_a_learner_of_ones_own_has_its_own_delta():
     problem = inventory()
-    with pytest.raises(InvalidInput, match="delta: an own learner is given"):
+    with pytest.raises(InvalidInput, match="delta: a learner is given"):
         CUCRL2(problem.space, baseline=Baseline(problem.baseline), alpha=0.1, delta=0.1, learner=UCRL2(problem.space))
 
 
@@ -646,21 +647,21 @@ def test_on_a_large_problem_cucrl2_asks_and_reviews_in_proportion_to_the_steps(m
 
     def play(**limits):
         for name, value in limits.items():
-            monkeypatch.setattr(cucrl2, name, value)
+            monkeypatch.setattr(effort, name, value)
         agent = CUCRL2(problem.space, baseline=baseline, alpha=0.5, confidence=bernstein)
         return agent, simulate(problem, agent, 3_000, 1)
 
     free, run = play()
-    assert not any("not asked" in decision.reason for decision in run.decisions) and free.reviewed != (0, 0)
+    assert not any("does not ask" in decision.reason for decision in run.decisions) and free.effort.played_then > 0
     n = problem.space.n_states
     sweep = n * (1 + n + np.log2(n))
-    rare, rested = play(THINKING=1, GRACE=0)
+    rare, rested = play(PER_STEP=1, HEAD_START=0)
     most = (rare.t + 2 * 100) * sweep  # that one question costs
-    assert rare.thought <= rare.t + most
-    assert any("not asked" in decision.reason for decision in rested.decisions)
+    assert rare.effort.asked <= rare.t + most
+    assert any("does not ask" in decision.reason for decision in rested.decisions)
     assert len(rested.decisions) < len(run.decisions) and oracle.evaluate(rested, problem, 0.5).violations == 0
-    blind, _ = play(THINKING=20_000, GRACE=50_000, WORK=0)
-    assert blind.reviewed == (0, 0) and blind.review_work == 0
-    rows = 1 + blind.counts.n_transitions / problem.space.n_pairs  # at the end; at the beginning there were none
+    blind, _ = play(PER_STEP=20_000, HEAD_START=50_000, REVIEWS_PER_STEP=0)
+    assert blind.effort.played_then == blind.effort.explored_then == blind.effort.reviewed == 0
+    rows = 1 + blind.learner.counts.n_transitions / problem.space.n_pairs  # at the end; at first there were none
     least, largest = (blind.certificate.sweeps * n * (row + np.log2(n)) for row in (1, rows))
-    assert 0 < least < blind.thought <= largest  # what was done counts, not what was offered
+    assert 0 < least < blind.effort.asked <= largest  # what was done counts, not what was offered

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from surefooted.agents.euler import EULER
-from surefooted.agents.ucbvi import UCBVI
+from surefooted.agents.euler import EULERLearner
+from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.data.counts import Counts
 from surefooted.kernels import bonus
 from surefooted.tables.policy import Policy
@@ -393,7 +393,7 @@ def test_the_hoeffding_bonus_by_hand():
     # S = A = 1, H = 2, r_max = 2, K = 10, δ = .03: L = ln 1000 = 6.907755278982; N = 40 000: sqrt(L / N) is
     # .013141304424, β^r = 4 x .013141304424 = .052565217698, β^p = 4 sqrt 2 x .013141304424 = .074338443777
     b = 0.052565217698 + 0.074338443777
-    made = learner(UCBVI, 40_000, Space.full(1, 1, 2.0), 2, bonus="hoeffding", episodes=10, delta=0.03)
+    made = learner(UCBVILearner, 40_000, Space.full(1, 1, 2.0), 2, bonus="hoeffding", episodes=10, delta=0.03)
     made.propose()
     assert made.plan.values[:, 0] == pytest.approx([2 + 2 * b, 1 + b, 0], abs=1e-11)
     policy = [Policy.always(made.space, 0)]
@@ -406,7 +406,7 @@ def test_the_hoeffding_bonus_by_hand_with_more_states_and_actions():
     # L = ln(3 x 50 x 6 / .09) = ln 10 000 = 9.210340371976, N = 10^6: sqrt(L / N) = .003034854259
     # β^r = .006069708518, β^p = 3 x sqrt(4 x 9.210340371976 / 10^6) = 6 x .003034854259 = .018209125553
     space = Space.from_available(np.array([[True, True, True], [True, False, True]]))
-    made = learner(UCBVI, 1000, space, 3, 0.25, bonus="hoeffding", episodes=50, delta=0.09)
+    made = learner(UCBVILearner, 1000, space, 3, 0.25, bonus="hoeffding", episodes=50, delta=0.09)
     made.counts.visits *= 1000
     made.counts._pool_count *= 1000
     made.counts.reward_sum *= 1000
@@ -420,7 +420,15 @@ def test_the_hoeffding_bonus_by_hand_with_dynamics_for_each_stage():
     # S = A = 1, H = 4 stages: S A = 4 in the logarithm; K = 25, δ = .03: ln(3 x 25 x 4 / .03) = ln 10 000, N = 10^5:
     # sqrt(L / N) = .009597051824; r_max = 1: β^r = .019194103649, β^p = 4 sqrt 2 x .009597051824 = .054289123395
     made = learner(
-        UCBVI, 100_000, Space.full(1, 1), 4, 0.5, bonus="hoeffding", episodes=25, delta=0.03, stage_dependent=True
+        UCBVILearner,
+        100_000,
+        Space.full(1, 1),
+        4,
+        0.5,
+        bonus="hoeffding",
+        episodes=25,
+        delta=0.03,
+        stage_dependent=True,
     )
     made.propose()
     b = 0.019194103648752 + 0.054289123395321
@@ -435,7 +443,7 @@ def test_the_freedman_bonus_of_the_learner_by_hand(staged):
     # 4 sqrt(ln 600 / 40 000) = 4 sqrt(6.396929655216 / 40 000) = .050584304503 when staged.
     log, reward = (math.log(2000), 0.050584304503338) if staged else (math.log(1000), 0.047765185960723)
     options = {"bonus": "freedman", "episodes": 10, "delta": 0.1, "stage_dependent": staged}
-    made = learner(UCBVI, 40_000, Space.full(1, 1, 2.0), 2, **options)
+    made = learner(UCBVILearner, 40_000, Space.full(1, 1, 2.0), 2, **options)
     made.propose()
     # nothing varies; 14 x (2 x 2) L / (3 N) + sqrt(8 (2 x 2)^2 / N) = 4.6667e-4 L + .056568542495
     b = 14 * 4 * log / (3 * 40_000) + 0.056568542494924
@@ -446,7 +454,7 @@ def test_the_freedman_bonus_of_the_learner_has_its_visits_and_its_number_of_acti
     # S = 2, A = 1, H = 2, K = 10, δ = .1, N = 40 000: L = ln(5 x 2 x 20 / .1) = ln 2000 = 7.600902459542; next states
     # visited 10^9 times: 10^4 x 8 x 4 x 1 x L^2 / 10^9 = .018487590, sqrt(8 x .018487590 / 40 000) = .001922893124;
     # 14 x 2 L / (3 N) = .001773543907; β^r = 2 sqrt(ln(3 x 10 x 2 / .1) / N) = 2 sqrt(6.396929655 / N) = .025292152252
-    made = learner(UCBVI, 40_000, Space.full(2, 1), 2, 0.25, bonus="freedman", episodes=10, delta=0.1)
+    made = learner(UCBVILearner, 40_000, Space.full(2, 1), 2, 0.25, bonus="freedman", episodes=10, delta=0.1)
     made.stage_visits[:] = 10**9
     made.propose()
     b, reward = 0.001773543907226 + 0.001922893123594, 0.025292152251669
@@ -460,7 +468,7 @@ def test_the_euler_bonus_of_the_learner_by_hand(staged):
     # S = 1, two actions: K = 2; H = 2, N = 1000, r_max = 3, δ = .12: 6 x 2 x 2 x 1000 x 1001 / .12 = 200 200 000:
     # L = 19.114827424845; rewards alike: x = ln 100 100 000 = 18.421680244285, or L itself when staged
     log, x = 19.114827424845, 19.114827424845 if staged else 18.421680244285
-    made = learner(EULER, 1000, Space.full(1, 2, 3.0), 2, 1.5, delta=0.12, stage_dependent=staged)
+    made = learner(EULERLearner, 1000, Space.full(1, 2, 3.0), 2, 1.5, delta=0.12, stage_dependent=staged)
     made.propose()
     reward = 3 * 3 * x / 1000  # nothing varies
     # stage 0: upper - lower = 2 b_r at stage 1, sqrt(2 L / N) times that, and 3 x (1 x 3) L / N
@@ -472,7 +480,7 @@ def test_the_euler_bonus_of_the_learner_by_hand(staged):
 def test_the_euler_reward_bonus_has_the_deviation_of_the_rewards():
     # H = 1: only rewards. Half are 0, half are r_max = 2: deviation 1; K = 1, N = 2000, δ = .05:
     # x = ln(6 x 2000 x 2001 / .05) = ln 480 240 000 = 19.989796536908; b_r = sqrt(2 x / N) + 6 x / N = .201354666556
-    made = EULER(Space.full(1, 1, 2.0), 1, delta=0.05)
+    made = EULERLearner(Space.full(1, 1, 2.0), 1, delta=0.05)
     made.counts.add_steps(np.zeros(2000, dtype=int), np.tile([0.0, 2.0], 1000), np.zeros(2000, dtype=int))
     made.propose()
     b = 0.201354666556054

@@ -6,10 +6,11 @@ import pytest
 import adversarial
 from surefooted import planning, solve
 from surefooted.agents.cucrl2 import CUCRL2
-from surefooted.agents.ucrl2 import UCRL2
+from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates import replay as certificates
+from surefooted.certificates.certificate import Past, Question
 from surefooted.certificates.paper import Bound, PaperCertificate
-from surefooted.certificates.replay import Ledger, Past, Reference
+from surefooted.certificates.replay import Reference, ReplayCertificate
 from surefooted.errors import InvalidInput
 from surefooted.kernels import robust
 from surefooted.kernels import rows as row_kernels
@@ -67,7 +68,7 @@ def corridor(length=6, reward=0.5):
     return Problem("corridor", mdp, Policy.always(mdp.space, 0), 0)
 
 
-class Stubborn(UCRL2):
+class Stubborn(UCRL2Learner):
     """Knows the truth and always proposes one policy."""
 
     def __init__(self, problem, policy):
@@ -106,14 +107,18 @@ def test_a_budget_by_hand():
     problem = corridor()
     past = Past(0, [(0, 10)], [problem.baseline])
     truth = Plausible.exactly(problem.mdp)
-    proof = Ledger(adversarial.known(problem), 0.5).prove(truth, past)
+    proof = ReplayCertificate(adversarial.known(problem), 0.5).prove(truth, past)
     assert proof.margin == pytest.approx(2.5 - 1.25, abs=1e-12)
     # one step to the far end: 0 earned of .25 required, then 2.5 lost on the way back, at most: 2.75 > 1.25
-    offer = Ledger(adversarial.known(problem), 0.5).offer(truth, Policy.always(problem.space, 1), past, 10, False)
+    offer = ReplayCertificate(adversarial.known(problem), 0.5).offer(
+        Question(truth, Policy.always(problem.space, 1), past, 1, 10)
+    )
     assert (offer.steps, offer.budget, offer.cost) == (0, pytest.approx(1.25), 0.0)
     assert offer.too_much == pytest.approx(2.75)
     past = Past(0, [(0, 30)], [problem.baseline])  # 7.5 - 1.25 = 6.25 pays for 2.5 and .25 for each of 15 steps
-    offer = Ledger(adversarial.known(problem), 0.5).offer(truth, Policy.always(problem.space, 1), past, 30, False)
+    offer = ReplayCertificate(adversarial.known(problem), 0.5).offer(
+        Question(truth, Policy.always(problem.space, 1), past, 1, 30)
+    )
     assert (offer.steps, offer.cost, offer.too_much) == (15, pytest.approx(6.25), pytest.approx(6.5))
 
 
@@ -159,7 +164,7 @@ def test_a_proof_with_the_truth_alone_is_the_definition(no_shortcuts, seed, open
     earned = truth.margin[t] + (1 - alpha) * truth.baseline[t]
     expected = earned + truth.states[t] @ h - h.max()
     expected -= (1 - alpha) * (truth.baseline[first] + (t - first) * g + truth.states[first] @ h - h.min())
-    proof = Ledger(baseline, alpha).prove(Plausible.exactly(problem.mdp), past)
+    proof = ReplayCertificate(baseline, alpha).prove(Plausible.exactly(problem.mdp), past)
     assert proof.margin == pytest.approx(expected, abs=1e-9)
     assert sum(proof.terms.values()) == pytest.approx(proof.margin, abs=1e-9)
     assert proof.rate == pytest.approx(alpha * g, abs=1e-12)
@@ -232,7 +237,7 @@ def test_a_proof_with_a_set_is_the_recursion_through_its_worst_rows(no_shortcuts
     baseline = adversarial.known(problem) if is_known else Baseline(problem.baseline)
     past, plausible = a_past(rng, problem, seed % 2 == 0, longest=12), a_box(rng, problem)
     reference = Reference.of(baseline, plausible, past.t)
-    proof = Ledger(baseline, alpha).prove(plausible, past)
+    proof = ReplayCertificate(baseline, alpha).prove(plausible, past)
     assert proof.margin == pytest.approx(by_recursion(plausible, alpha, reference, past), abs=1e-9)
     assert proof.margin <= adversarial.Truth(problem, alpha, sequence(past)).after(past.t) + 1e-9
 
@@ -262,17 +267,17 @@ def test_extrapolating_long_segments_only_ever_claims_less_and_little(seed):
     problem, alpha = adversarial.a_problem(rng), 0.3
     baseline, plausible = adversarial.known(problem), a_box(rng, problem, 0.01)
     past = a_past(rng, problem, True, longest=190)
-    quick = Ledger(baseline, alpha).prove(plausible, past).margin
+    quick = ReplayCertificate(baseline, alpha).prove(plausible, past).margin
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "TOLERANCE", 0.0)
         patch.setattr(certificates, "SWEEPS", 10**9)
-        slow = Ledger(baseline, alpha).prove(plausible, past).margin
+        slow = ReplayCertificate(baseline, alpha).prove(plausible, past).margin
     # what the baseline's segments lose is a span at most, and so is what a policy that never settles loses
     spans = 2 * len(past.segments) * (np.ptp(baseline.bias) + 8 * problem.space.r_max)
     assert slow - spans <= quick <= slow + 1e-9
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "SWEEPS", 3)
-        assert Ledger(baseline, alpha).prove(plausible, past).margin <= slow + 1e-9
+        assert ReplayCertificate(baseline, alpha).prove(plausible, past).margin <= slow + 1e-9
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -290,9 +295,9 @@ def test_segments_add_up_what_each_lost_at_most_from_whatever_state(no_shortcuts
     only = Past(past.start, [(0, first)] if first else [(1, 0)], past.policies)
     rate = reference.gain_low - (1 - alpha) * reference.gain_high
     expected = by_recursion(plausible, alpha, reference, only) + (past.t - first) * rate - lost
-    proof = Ledger(baseline, alpha, induction=False).prove(plausible, past)
+    proof = ReplayCertificate(baseline, alpha, induction=False).prove(plausible, past)
     assert proof.margin == pytest.approx(expected, abs=1e-9)
-    assert proof.margin <= Ledger(baseline, alpha).prove(plausible, past).margin + 1e-9
+    assert proof.margin <= ReplayCertificate(baseline, alpha).prove(plausible, past).margin + 1e-9
 
 
 def test_the_best_loss_of_a_segment_is_kept_only_while_the_segment_keeps_its_length():
@@ -301,15 +306,15 @@ def test_the_best_loss_of_a_segment_is_kept_only_while_the_segment_keeps_its_len
     truth = Plausible.exactly(problem.mdp)
     r_lower = np.maximum(problem.mdp.r - 0.2, 0.0)
     wide = Plausible(problem.space, r_lower, problem.mdp.r, *rows(truth), truth.unseen)
-    ledger = Ledger(baseline, 0.5, induction=False)
+    ledger = ReplayCertificate(baseline, 0.5, induction=False)
     short, grown, over = (Past(0, [(0, 40), (1, n)] + end, policies) for n, end in ((2, []), (9, []), (9, [(0, 5)])))
     for past, plausible in ((short, truth), (grown, wide), (grown, truth), (over, wide)):
         exact = adversarial.Truth(problem, 0.5, sequence(past)).after(past.t)
         assert ledger.prove(plausible, past).margin <= exact + 1e-9
     # what was proved with the truth is kept for the segment that is over, although today's set is wide
-    kept = Ledger(baseline, 0.5, induction=False)
+    kept = ReplayCertificate(baseline, 0.5, induction=False)
     kept.prove(truth, over)
-    fresh = Ledger(baseline, 0.5, induction=False)
+    fresh = ReplayCertificate(baseline, 0.5, induction=False)
     assert kept.prove(wide, over).margin == pytest.approx(fresh.prove(truth, over).margin)
     assert set(kept.losses) == {0, 1}
     # of 9 steps of the other action: 2.5 to the far end, .5 for each step; of the baseline nothing
@@ -323,7 +328,7 @@ def rows(plausible):
 def test_losses_relative_to_an_estimated_bias_are_not_kept():
     problem = corridor()
     past = Past(0, [(0, 40), (1, 3)], [problem.baseline, Policy.always(problem.space, 1)])
-    ledger = Ledger(Baseline(problem.baseline), 0.5, induction=False)
+    ledger = ReplayCertificate(Baseline(problem.baseline), 0.5, induction=False)
     ledger.prove(Plausible.exactly(problem.mdp), past)
     assert ledger.losses == {}
 
@@ -341,10 +346,10 @@ def test_a_proof_is_carried_over_what_was_played_since_at_its_worst(no_shortcuts
     before = Past(past.start, [past.segments[0], (q, (n + 1) // 2)], past.policies)
     recent = [(q, n - (n + 1) // 2), *past.segments[2:]]
     yesterday, today = a_box(rng, problem, 0.1), a_box(rng, problem, 0.03)
-    ledger = Ledger(baseline, alpha, induction)
+    ledger = ReplayCertificate(baseline, alpha, induction)
     old = ledger.prove(yesterday, before)
     ledger.proof = old
-    ledger.offer(today, past.policies[1], past, 5, False)
+    ledger.offer(Question(today, past.policies[1], past, 1, 5))
     v = replayed(today, old.reference, past, recent, old.terminal)
     change = float(np.min(v - old.terminal)) + (past.t - before.t) * old.rate
     assert ledger.proof.t == past.t
@@ -353,7 +358,7 @@ def test_a_proof_is_carried_over_what_was_played_since_at_its_worst(no_shortcuts
     if old.rate >= 0:
         assert ledger.proof.margin <= adversarial.Truth(problem, alpha, sequence(past)).after(past.t) + 1e-9
     margin = ledger.proof.margin
-    ledger.offer(today, past.policies[1], past, 5, False)
+    ledger.offer(Question(today, past.policies[1], past, 1, 5))
     assert ledger.proof.margin == margin  # nothing is charged twice
 
 
@@ -364,12 +369,12 @@ def test_a_review_keeps_the_better_proof():
     lower, upper, unseen = truth.p_lower * 0.9, truth.p_upper, truth.unseen + 0.1
     wide = Plausible(problem.space, problem.mdp.r * 0.5, problem.mdp.r, *rows(truth)[:2], lower, upper, unseen)
     policies[1] = Policy.deterministic(problem.space, [1, 0, 0, 0, 0, 0])
-    past, ledger = Past(0, [(0, 60), (1, 14), (0, 9)], policies), Ledger(baseline, 0.5)
-    first = ledger.review(wide, policies[1], past, 5, False).budget
-    second = ledger.review(truth, policies[1], past, 5, False).budget
+    past, ledger = Past(0, [(0, 60), (1, 14), (0, 9)], policies), ReplayCertificate(baseline, 0.5)
+    first = ledger.review(Question(wide, policies[1], past, 1, 5)).budget
+    second = ledger.review(Question(truth, policies[1], past, 1, 5)).budget
     assert second > first
-    assert ledger.review(wide, policies[1], past, 5, False).budget == second
-    assert ledger.offer(wide, policies[1], past, 5, False).budget == second
+    assert ledger.review(Question(wide, policies[1], past, 1, 5)).budget == second
+    assert ledger.offer(Question(wide, policies[1], past, 1, 5)).budget == second
 
 
 # -- how long a policy is affordable ---------------------------------------------------------------------------------
@@ -383,8 +388,8 @@ def test_an_offer_is_the_longest_time_after_which_every_stop_is_paid_for(no_shor
     baseline, plausible = adversarial.known(problem), a_box(rng, problem, 0.02)
     policy = adversarial.a_baseline(rng, problem.mdp, "random")
     past = Past(problem.start, [(0, int(rng.integers(20, 300)))], [problem.baseline])
-    ledger, most = Ledger(baseline, alpha, strict=strict), 40
-    offer = ledger.offer(plausible, policy, past, most, False)
+    ledger, most = ReplayCertificate(baseline, alpha, strict=strict), 40
+    offer = ledger.offer(Question(plausible, policy, past, 1, most))
     proof = ledger.proof
     h = baseline.bias
     terminal = h - h.max()
@@ -401,8 +406,8 @@ def test_an_offer_is_the_longest_time_after_which_every_stop_is_paid_for(no_shor
     assert offer.cost == pytest.approx(max([0.0, *losses[:affordable]]), abs=1e-9)
     if affordable < most:
         assert offer.too_much == pytest.approx(losses[affordable], abs=1e-9)
-    whole = ledger.offer(plausible, policy, past, most, True)
-    assert whole.steps == (most if affordable == most else 0)
+    whole = ledger.offer(Question(plausible, policy, past, most, most))
+    assert whole.enough == (affordable == most)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -412,10 +417,10 @@ def test_an_offer_made_by_extrapolation_is_never_longer_than_the_one_made_step_b
     baseline, plausible = adversarial.known(problem), a_box(rng, problem, 0.01)
     policy = adversarial.a_baseline(rng, problem.mdp, "worst")
     past = Past(problem.start, [(0, 2000)], [problem.baseline])
-    quick = Ledger(baseline, 0.5).offer(plausible, policy, past, 2000, False)
+    quick = ReplayCertificate(baseline, 0.5).offer(Question(plausible, policy, past, 1, 2000))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "TOLERANCE", -1.0)
-        slow = Ledger(baseline, 0.5).offer(plausible, policy, past, 2000, False)
+        slow = ReplayCertificate(baseline, 0.5).offer(Question(plausible, policy, past, 1, 2000))
     assert slow.steps * 0.99 - 1 <= quick.steps <= slow.steps
     assert quick.cost <= quick.budget or quick.steps == 0
 
@@ -456,7 +461,7 @@ def test_a_policy_that_loses_next_to_nothing_is_affordable_for_ever():
     truth = Plausible.exactly(mdp)
     short = Plausible(mdp.space, mdp.r - np.array([0.0, 5e-17]), mdp.r, *rows(truth), truth.unseen)
     past = Past(0, [(0, 10_000)], [baseline.policy])
-    offer = Ledger(baseline, 0.5).offer(short, Policy.always(mdp.space, 1), past, 1000, False)
+    offer = ReplayCertificate(baseline, 0.5).offer(Question(short, Policy.always(mdp.space, 1), past, 1, 1000))
     assert offer.steps == 1000
     assert 0 <= offer.cost <= 1e-9
 
@@ -468,7 +473,9 @@ def test_a_strict_proof_refuses_while_even_the_baseline_is_not_known_to_be_safe(
         problem.space, np.zeros(pairs), np.ones(pairs), np.zeros(pairs + 1, int), *no_rows(), np.ones(pairs)
     )
     past = Past(0, [(0, 50)], [problem.baseline])
-    offer = Ledger(Baseline(problem.baseline), 0.5).offer(ignorant, Policy.always(problem.space, 1), past, 9, False)
+    offer = ReplayCertificate(Baseline(problem.baseline), 0.5).offer(
+        Question(ignorant, Policy.always(problem.space, 1), past, 1, 9)
+    )
     assert (offer.steps, offer.budget) == (0, -np.inf)
 
 
@@ -480,14 +487,16 @@ def no_rows():
 def test_nothing_is_offered_before_the_first_step_unless_it_is_free(induction):
     problem = corridor()
     truth, nothing = Plausible.exactly(problem.mdp), Past(0, [], [problem.baseline])
-    offer = Ledger(adversarial.known(problem), 0.5, induction).offer(truth, problem.baseline, nothing, 1, False)
+    offer = ReplayCertificate(adversarial.known(problem), 0.5, induction).offer(
+        Question(truth, problem.baseline, nothing, 1, 1)
+    )
     assert (offer.steps, offer.budget) == (0, pytest.approx(0.5 * -2.5))
     # where all states and actions are alike, the first step of another action may be played at once
     dull = TabularMDP.from_pairs({(0, 0): (0.5, {0: 1.0}), (0, 1): (0.5, {0: 1.0})})
     baseline = Baseline(Policy.always(dull.space, 0), 0.5, np.zeros(1))
     past = Past(0, [], [baseline.policy])
-    offer = Ledger(baseline, 0.5, induction).offer(
-        Plausible.exactly(dull), Policy.always(dull.space, 1), past, 1, False
+    offer = ReplayCertificate(baseline, 0.5, induction).offer(
+        Question(Plausible.exactly(dull), Policy.always(dull.space, 1), past, 1, 1)
     )
     assert (offer.steps, offer.budget, offer.cost) == (1, 0.0, 0.0)
 
@@ -521,11 +530,11 @@ def test_the_papers_condition_term_by_term(is_known, reevaluate, strict):
     paper.record(0, 500, sets[0])
     paper.record(0, 4000, sets[1])
     past = Past(problem.start, [(0, 4500)], past.policies)
-    paper.offer(sets[1], policy, past, 30, False)
+    paper.offer(Question(sets[1], policy, past, 1, 30))
     proposed = bound_of(sets[1], policy, 4500)
     paper.record(1, 30, sets[2])
     past = Past(problem.start, [(0, 4500), (1, 30)], past.policies)
-    offer = paper.review(sets[2], other, past, 2000, False)
+    offer = paper.review(Question(sets[2], other, past, 1, 2000))
 
     bounds = [of_baseline(sets[0], 0), of_baseline(sets[1], 500), proposed]
     if reevaluate:
@@ -557,14 +566,14 @@ def test_the_papers_condition_charges_every_step_of_a_poor_policy():
     truth, poor = Plausible.exactly(problem.mdp), Policy.always(problem.space, 1)
     paper.record(0, 10_000, truth)
     past = Past(0, [(0, 10_000)], [problem.baseline, poor])
-    offer = paper.offer(truth, poor, past, 10**6, False)
+    offer = paper.offer(Question(truth, poor, past, 1, 10**6))
     gain, span = bound_of(truth, poor, 10_000)
     # earned 10000 * .5 - sp, required 10000 * .25, sp = 1: on the baseline's side (halved), and for the way back
     assert offer.budget == pytest.approx(2500 - 1 - 0.5 - 1)
     assert offer.steps == int((offer.budget - span) / (0.25 - gain))
     assert offer.cost <= offer.budget < offer.too_much
-    assert paper.offer(truth, poor, past, 10**6, True).steps == 0
-    assert paper.offer(truth, poor, past, offer.steps, True).steps == offer.steps
+    assert not paper.offer(Question(truth, poor, past, 10**6, 10**6)).enough
+    assert paper.offer(Question(truth, poor, past, offer.steps, offer.steps)).enough
 
 
 @pytest.mark.parametrize(
@@ -583,10 +592,10 @@ def test_the_papers_condition_pays_the_span_of_the_policy_and_then_its_steps(gai
     paper.record(0, 24, truth)  # 12 - 1 earned, 6 required, 1/2 and 1 for the spans: 3.5 saved up
     past = Past(0, [(0, 24)], [problem.baseline])
     paper._bounds = lambda plausible, policies, t: [Bound(gain, span)] * len(policies)
-    offer = paper.offer(truth, Policy.always(problem.space, 1), past, 40, False)
+    offer = paper.offer(Question(truth, Policy.always(problem.space, 1), past, 1, 40))
     assert offer.budget == pytest.approx(3.5)
     assert (offer.steps, offer.cost, offer.too_much) == (steps, pytest.approx(cost), pytest.approx(too_much))
-    assert paper.offer(truth, Policy.always(problem.space, 1), past, 40, True).steps == (40 if steps == 40 else 0)
+    assert paper.offer(Question(truth, Policy.always(problem.space, 1), past, 40, 40)).enough == (steps == 40)
 
 
 def test_a_strict_paper_certificate_also_refuses_while_the_baseline_is_not_known_to_be_safe():
@@ -604,9 +613,9 @@ def test_a_strict_paper_certificate_also_refuses_while_the_baseline_is_not_known
         for n in played:
             paper.record(0, n, truth)
         past = Past(0, [(0, sum(played))], [problem.baseline])
-        assert paper.offer(truth, poor, past, 1000, False).steps > 0
-        assert paper.offer(wide, poor, past, 1000, False).budget > 100
-        steps[strict] = paper.offer(wide, poor, past, 1000, False).steps
+        assert paper.offer(Question(truth, poor, past, 1, 1000)).steps > 0
+        assert paper.offer(Question(wide, poor, past, 1, 1000)).budget > 100
+        steps[strict] = paper.offer(Question(wide, poor, past, 1, 1000)).steps
     assert steps[True] == 0 < steps[False]
 
 

@@ -91,7 +91,7 @@ class Forgetful(sf.UCBVI):
 
 class Restless(sf.UCBVI):
     def act(self, s):
-        self.u = float(self.coin.random())
+        self.coin.use(1)
         return super().act(s)
 
 
@@ -106,14 +106,15 @@ class Silent(sf.UCBVI):
         return policy, type(decision)("optimistic", "", policy=decision.policy)
 
 
-class Boastful(sf.UCBVI):
+class Boastful(sf.agents.UCBVILearner):
     def bound(self, policies, side="pessimistic"):
-        return super().bound(policies, side) + 0.1 * (side == "pessimistic") * self.episodes
+        return super().bound(policies, side) + 0.1 * (side == "pessimistic") * self.learnt
 
 
 class TwoFaced(sf.UCBVI):
-    def absorb(self, pairs, rewards, next_states, u):
-        super().absorb(pairs, rewards, next_states, u + 1e-9)
+    def absorb(self, pairs, rewards, next_states, noise):
+        super().absorb(pairs, rewards, next_states, noise)
+        self.coin.use(1)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 import adversarial_episodes as nasty
 from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
-from surefooted.agents.euler import EULER
-from surefooted.agents.learner import EpisodicLearner
-from surefooted.agents.ucbvi import UCBVI
-from surefooted.certificates.episodes import EpisodeLedger
+from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.euler import EULERLearner
+from surefooted.agents.ucbvi import UCBVI, UCBVILearner
+from surefooted.certificates.episodes import EpisodeCertificate
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.evaluation import margins as oracle
 from surefooted.problems.gridworld import gridworld
@@ -189,7 +189,7 @@ def test_what_the_baseline_earns_nothing_from_is_always_free_to_explore():
 
 def test_a_baseline_known_only_by_bounds_counts_low_where_it_is_saved_and_high_where_it_is_owed():
     """One start plays only the baseline, the other only explores: 2 α low(0) and -2 (1 - α) high(1)."""
-    ledger = EpisodeLedger(2, 0.25, None)
+    ledger = EpisodeCertificate(2, 0.25, None)
     ledger.tighten_baseline(np.array([0.5, 0.25]), np.array([2.0, 3.0]))
     for _ in range(2):
         ledger.conserved(0)
@@ -215,7 +215,7 @@ def test_the_ledger_is_its_definition_whatever_happens_in_which_order(seed, is_k
     rng = np.random.default_rng([5, seed])
     S, alpha = int(rng.integers(1, 4)), float(rng.choice([0.01, 0.3, 0.9]))
     values = rng.random(S)
-    ledger = EpisodeLedger(S, alpha, values if is_known else None)
+    ledger = EpisodeCertificate(S, alpha, values if is_known else None)
     low, high = (values, values) if is_known else (np.zeros(S), np.full(S, np.inf))
     n, n_b, counts, best = Counter(), Counter(), Counter(), {}
 
@@ -260,15 +260,15 @@ def test_the_ledger_is_its_definition_whatever_happens_in_which_order(seed, is_k
         assert ledger.margin() == pytest.approx(margin(), abs=1e-12)
         assert sum(ledger.terms.values()) == pytest.approx(margin(), abs=1e-12)
         assert ledger.n_explored == sum(counts.values())
-        other = EpisodeLedger(S, alpha, values if is_known else None)
-        other.load_state_dict(ledger.state_dict())
+        other = EpisodeCertificate(S, alpha, values if is_known else None)
+        other = other.restored(ledger.state_dict())
         assert same(other.state_dict(), ledger.state_dict())
         assert other.margin() == ledger.margin()
 
 
 def test_an_episode_explored_with_a_worse_bound_than_the_best_does_not_inflate_the_ledger():
     """Twice the same policy from the same start: two times the best bound, 5, is all that can be proved."""
-    ledger = EpisodeLedger(1, 0.5, np.zeros(1))
+    ledger = EpisodeCertificate(1, 0.5, np.zeros(1))
     ledger.explored(1, 0, 5.0)
     ledger.explored(1, 0, 3.0)
     assert ledger.margin() <= 10.0
@@ -279,7 +279,7 @@ def test_an_episode_explored_with_a_worse_bound_than_the_best_does_not_inflate_t
 
 
 def test_a_bound_that_was_never_explored_with_does_not_count():
-    ledger = EpisodeLedger(1, 0.5, np.ones(1))
+    ledger = EpisodeCertificate(1, 0.5, np.ones(1))
     assert ledger.tighten(3, 0, 0.7) == 0.7
     assert ledger.margin() == 0.0
     assert ledger.policies == []
@@ -288,19 +288,19 @@ def test_a_bound_that_was_never_explored_with_does_not_count():
 
 @pytest.mark.parametrize("values", [None, np.ones(2)], ids=["unknown", "known"])
 def test_a_ledger_begins_with_nothing(values):
-    ledger = EpisodeLedger(2, 0.5, values)
+    ledger = EpisodeCertificate(2, 0.5, values)
     assert ledger.margin() == 0.0 and sum(ledger.terms.values()) == 0.0
     assert ledger.n_explored == 0 and ledger.policies == []
 
 
 def test_a_ledgers_state_is_a_copy():
-    ledger = EpisodeLedger(2, 0.5, None)
+    ledger = EpisodeCertificate(2, 0.5, None)
     ledger.tighten_baseline(np.zeros(2), np.ones(2))
     ledger.explored(1, 0, 0.5)
     state = pickle.loads(pickle.dumps(ledger.state_dict()))
     taken = ledger.state_dict()
-    other = EpisodeLedger(2, 0.5, None)
-    other.load_state_dict(taken)
+    other = EpisodeCertificate(2, 0.5, None)
+    other = other.restored(taken)
     for each in (ledger, other):
         each.explored(1, 0, 0.75)
         each.explored(2, 1, 0.75)
@@ -311,7 +311,7 @@ def test_a_ledgers_state_is_a_copy():
 
 def test_a_ledger_does_not_change_the_values_it_was_given():
     values = np.array([0.5, 0.25])
-    ledger = EpisodeLedger(2, 0.5, values)
+    ledger = EpisodeCertificate(2, 0.5, values)
     ledger.tighten_baseline(np.ones(2), np.zeros(2))
     assert values.tolist() == [0.5, 0.25]
 
@@ -343,13 +343,13 @@ FIGURES = ("boxes", "hoeffding", "freedman", "euler", "bernstein", "known", "sta
 def a_learner(name, case, episodes):
     size, options = (case.space, case.horizon), {"stage_dependent": case.mdp.stages > 1}
     if name == "euler":
-        return EULER(*size, **options)
+        return EULERLearner(*size, **options)
     if name == "known":
-        return UCBVI(*size, confidence=knowing(case, "breathing", 1.0), **options)
+        return UCBVILearner(*size, confidence=knowing(case, "breathing", 1.0), **options)
     if name == "bernstein":
-        return UCBVI(*size, confidence=bernstein, **options)
+        return UCBVILearner(*size, confidence=bernstein, **options)
     bonus = name if name in ("hoeffding", "freedman") else "boxes"
-    return UCBVI(*size, bonus=bonus, episodes=episodes, delta=0.5, **options)
+    return UCBVILearner(*size, bonus=bonus, episodes=episodes, delta=0.5, **options)
 
 
 @pytest.mark.parametrize("learn_from", ["all", "optimistic"])
@@ -405,11 +405,11 @@ def test_no_bound_is_ever_loosened_though_the_set_breathes(is_known, patience):
             r, y = case.mdp.draw(world, case.space.pair(s, a))
             agent.observe(s, a, r, y)
             s = y
-        now = dict(agent.ledger.bounds)
+        now = dict(agent.certificate.bounds)
         assert before.keys() <= now.keys()
         assert all(now[key] >= before[key] for key in before)
-        assert np.all(agent.ledger.low >= low) and np.all(agent.ledger.high <= high)
-        before, low, high = now, agent.ledger.low.copy(), agent.ledger.high.copy()
+        assert np.all(agent.certificate.low >= low) and np.all(agent.certificate.high <= high)
+        before, low, high = now, agent.certificate.low.copy(), agent.certificate.high.copy()
     assert len(before) > 3
 
 
@@ -480,7 +480,7 @@ def test_a_proposal_that_plays_as_the_baseline_is_the_baseline(kind, is_known, s
     assert {d.policy for d in run.decisions} == {0}
     assert {d.reason for d in run.decisions} == {"Plays the baseline: the learner proposes it too."}
     assert run.policies == [case.policy]
-    assert agent.ledger.n_explored == 0
+    assert agent.certificate.n_explored == 0
     assert learner.counts.total == 30 * case.horizon
     if is_known:
         saved = 0.2 * case.values[0] * np.arange(30)
@@ -497,7 +497,7 @@ def test_an_optimal_policy_proposed_in_two_shapes_is_one_policy():
     )
     agent = CUCBVI(case.space, 3, baseline=case.baseline(True), alpha=0.1, learner=learner)
     run = simulate(as_problem(case), agent, episodes=6)
-    assert run.explored.all() and len(run.policies) == 2 and len(agent.ledger.counts) == 1
+    assert run.explored.all() and len(run.policies) == 2 and len(agent.certificate.counts) == 1
 
 
 # -- unknown baselines, and what is learnt from -----------------------------------------------------------------------
@@ -555,9 +555,9 @@ class Live:
         if agent.h == case.horizon:
             self.s = int(self.starts[agent.episodes])
             agent.begin(self.s)
-        s, h, before = self.s, agent.h, agent.u
+        s, h, before = self.s, agent.h, agent.coin.u
         decision = agent.act(s)
-        assert decision == agent.act(s) and agent.u == before
+        assert decision == agent.act(s) and agent.coin.u == before
         table = case.mdp.stage(h) if case.mdp.stages > 1 else case.mdp
         r, self.s = table.draw(self.world, case.space.pair(s, decision.action))
         agent.observe(s, decision.action, r, self.s)
@@ -711,7 +711,7 @@ BAD_SETTINGS = {
     "patience NaN": ("patience nan must", lambda case: {"patience": float("nan")}),
     "patience for ever": ("patience inf must", lambda case: {"patience": float("inf")}),
     "options of an own learner": (
-        "bonus, episodes: an own learner is given",
+        "bonus, episodes: a learner is given",
         lambda case: {"learner": UCBVI(case.space, case.horizon), "bonus": "hoeffding", "episodes": 3},
     ),
     "learner of another space": (
@@ -849,7 +849,7 @@ def test_an_episode_begins_only_when_the_last_is_over_and_in_a_state_that_exists
     for s in (case.space.n_states, -1, 0.5, None):
         with pytest.raises(InvalidInput, match="no such state"):
             agent.begin(s)
-    assert agent.episodes == 0 and not agent.decisions and agent.ledger.margin() == 0.0
+    assert agent.episodes == 0 and not agent.decisions and agent.certificate.margin() == 0.0
     with pytest.raises(SurefootedError, match="no episode is under way"):
         agent.act(0)
     with pytest.raises(SurefootedError, match="no episode is under way"):
@@ -910,7 +910,7 @@ def test_a_policy_with_another_number_of_rules_is_not_bounded(rules):
     """Five stages; a bound over six would be above what five earn."""
     case = arms(0.5, 0.9, horizon=5)
     policy = Policy.deterministic(case.space, np.ones((rules, 1), dtype=int))
-    for learner in (UCBVI(case.space, 5, confidence=knowing(case)), EULER(case.space, 5)):
+    for learner in (UCBVILearner(case.space, 5, confidence=knowing(case)), EULERLearner(case.space, 5)):
         for policies in ([policy], [policy] * 5, [policy, case.policy]):
             with pytest.raises(InvalidInput, match=r"decision rules|stages"):
                 learner.bound(policies, "pessimistic")

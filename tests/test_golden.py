@@ -12,7 +12,7 @@ import pytest
 
 import surefooted as sf
 from surefooted.problems.problem import Problem
-from surefooted.simulation.playing import EpisodicRun, Run
+from surefooted.simulation.run import EpisodicRun, Run
 
 PAPER: dict[str, Any] = {"confidence": sf.confidence.simplified_bernstein, "bounded": False}
 BOUNDED = sf.Noise("bernoulli")

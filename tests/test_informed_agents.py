@@ -19,7 +19,6 @@ from surefooted.certificates.replay import Past
 from surefooted.data.counts import Counts
 from surefooted.data.history import read_history, write_history
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.belief import LiveSet
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
 from surefooted.problems.problem import Problem

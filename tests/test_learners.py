@@ -13,12 +13,13 @@ from surefooted import solve
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.euler import EULER
-from surefooted.agents.ucbvi import UCBVI
+from surefooted.agents.ucbvi import UCBVI, UCBVILearner
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.evaluation import margins as oracle
 from surefooted.problems.problem import Problem
 from surefooted.sets import confidence
-from surefooted.simulation.playing import EpisodicRun, simulate, simulate_episodes
+from surefooted.simulation.playing import simulate, simulate_episodes
+from surefooted.simulation.run import EpisodicRun
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
@@ -105,7 +106,7 @@ def same(a, b):
 
 def rows_of(agent):
     """(stage, pair, visits, mean reward, mean square, p̂) of every row, once for each stage that uses it."""
-    counts, K = agent.counts, agent.space.n_pairs
+    counts, K = agent.learner.counts, agent.space.n_pairs
     next_ptr, next_state, count = counts.rows()
     for h, k in itertools.product(range(agent.horizon), range(K)):
         m = k + h * K if counts.stages > 1 else k
@@ -119,14 +120,14 @@ def rows_of(agent):
 def good_event(agent, mdp, best):
     """Whether what the agent's values rely on holds now; written from the formulas, for whoever knows the truth."""
     H, S, top = agent.horizon, agent.space.n_states, agent.space.r_max
-    K, A, stages = agent.space.n_pairs, agent.space.n_actions, agent.counts.stages
-    if isinstance(agent, UCBVI) and agent.bonus == "boxes":
-        return agent.plausible().contains(mdp)
+    K, A, stages = agent.space.n_pairs, agent.space.n_actions, agent.learner.counts.stages
+    if isinstance(agent, UCBVI) and agent.learner.bonus == "boxes":
+        return agent.learner.plausible().contains(mdp)
     for h, k, n, mean, square, p_hat in rows_of(agent):
         p, r = (x[k] for x in dense(mdp, h))
         if isinstance(agent, EULER):
-            log = math.log(6 * H * K * n * (n + 1) / agent.delta)
-            x = math.log(6 * K * stages * n * (n + 1) / agent.delta)
+            log = math.log(6 * H * K * n * (n + 1) / agent.learner.delta)
+            x = math.log(6 * K * stages * n * (n + 1) / agent.learner.delta)
             deviation = math.sqrt(max(square - mean**2, 0.0))
             width_r = deviation * math.sqrt(2 * x / n) + 3 * top * x / n
             v = best[h + 1]
@@ -135,7 +136,7 @@ def good_event(agent, mdp, best):
             if abs((p - p_hat) @ v) > width_p:
                 return False
         else:
-            log = math.log(3 * agent.limit * S * A * stages / agent.delta)
+            log = math.log(3 * agent.learner.limit * S * A * stages / agent.learner.delta)
             width_r = 2 * top * math.sqrt(log / n)
             if np.abs(p - p_hat).sum() > math.sqrt(2 * S * log / n):
                 return False
@@ -159,14 +160,14 @@ def test_values_are_optimistic_at_every_stage_and_state_on_the_good_event(name, 
             play(agent, mdp, world, int(world.integers(mdp.n_states)))
             if episode % 5 and episode > 20:
                 continue
-            agent.propose()
-            assert np.all(agent.plan.values <= caps * (1 + 1e-12)) and np.all(agent.plan.values >= 0)
+            agent.learner.propose()
+            assert np.all(agent.learner.plan.values <= caps * (1 + 1e-12)) and np.all(agent.learner.plan.values >= 0)
             if good_event(agent, mdp, best):
                 checked += 1
-                assert np.all(agent.plan.values >= best - SAFE)
+                assert np.all(agent.learner.plan.values >= best - SAFE)
                 if name == "euler":
-                    assert np.all(agent.lower <= best + SAFE) and np.all(agent.lower >= 0)
-                narrow += np.any(agent.plan.values < 0.999 * caps - SAFE)
+                    assert np.all(agent.learner.lower <= best + SAFE) and np.all(agent.learner.lower >= 0)
+                narrow += np.any(agent.learner.plan.values < 0.999 * caps - SAFE)
     assert checked > 100, "a test without power"
     assert narrow > 20 or name in ("balls", "hoeffding"), "a test without power"
 
@@ -175,10 +176,10 @@ def much_data(name, mdp, H, n, seed, delta=0.5):
     """A learner that has seen every row n times, with rewards of 0 and r_max."""
     agent = LEARNERS[name](mdp.space, H, delta=delta, stage_dependent=mdp.stages > 1)
     world, K = np.random.default_rng([53, seed]), mdp.space.n_pairs
-    for m in range(agent.counts.n_rows):
+    for m in range(agent.learner.counts.n_rows):
         p, r = (x[m % K] for x in dense(mdp, m // K))
         rewards = mdp.r_max * (world.random(n) * mdp.r_max < r)
-        agent.counts.add_steps(np.full(n, m), rewards, world.choice(mdp.n_states, size=n, p=p))
+        agent.learner.counts.add_steps(np.full(n, m), rewards, world.choice(mdp.n_states, size=n, p=p))
     return agent
 
 
@@ -190,13 +191,13 @@ def test_much_data_leave_little_optimism_and_no_pessimism(name, staged):
         mdp = some_dynamics(seed, 2, 2, 2, staged, 2.0)
         agent, best = much_data(name, mdp, 2, 20_000, seed), solve.optimal_values(mdp, 2).values
         assert good_event(agent, mdp, best)
-        agent.propose()
-        assert np.all(agent.plan.values >= best) and np.all(agent.plan.values <= best + 0.2 * 4)
+        agent.learner.propose()
+        assert np.all(agent.learner.plan.values >= best) and np.all(agent.learner.plan.values <= best + 0.2 * 4)
         if name == "euler":
-            assert np.all(agent.lower <= best) and np.all(agent.lower >= best - 0.2 * 4)
+            assert np.all(agent.learner.lower <= best) and np.all(agent.learner.lower >= best - 0.2 * 4)
         for policy in some_policies(mdp.space, 2, seed):
             truth = solve.policy_values(mdp, policy, 2)[0]
-            low, high = (agent.bound([policy], side)[0] for side, _ in sides)
+            low, high = (agent.learner.bound([policy], side)[0] for side, _ in sides)
             assert np.all(low <= truth) and np.all(truth <= high) and np.all(high - low <= 0.4 * 4)
 
 
@@ -213,13 +214,13 @@ def test_what_a_policy_earns_lies_between_its_bounds_on_the_good_event(name, sta
             play(agent, mdp, world, int(world.integers(mdp.n_states)))
             if episode % 6:
                 continue
-            good = good_event(agent, mdp, best) if name == "hoeffding" else agent.plausible().contains(mdp)
+            good = good_event(agent, mdp, best) if name == "hoeffding" else agent.learner.plausible().contains(mdp)
             if not good:
                 continue
             checked += 1
             for policy in some_policies(mdp.space, H, 100 * seed + episode):
                 truth = solve.policy_values(mdp, policy, H)[0]
-                low, high = (agent.bound([policy], side)[0] for side, _ in sides)
+                low, high = (agent.learner.bound([policy], side)[0] for side, _ in sides)
                 assert np.all(low <= truth + SAFE) and np.all(truth <= high + SAFE)
                 assert np.all(low >= -SAFE) and np.all(high <= H * top + SAFE)
     assert checked > 20, "a test without power"
@@ -235,7 +236,9 @@ def test_optimism_fails_no_more_often_than_promised(name):
         agent, world = LEARNERS[name](mdp.space, 2, delta=0.5), np.random.default_rng([61, seed])
         for _ in range(25):
             play(agent, mdp, world, int(world.integers(2)))
-            if np.any(agent.plan.values < best - SAFE) or (name == "euler" and np.any(agent.lower > best + SAFE)):
+            if np.any(agent.learner.plan.values < best - SAFE) or (
+                name == "euler" and np.any(agent.learner.lower > best + SAFE)
+            ):
                 failed += 1
                 break
     assert failed <= binom.ppf(1 - 1e-6, runs, 0.5)
@@ -251,13 +254,13 @@ def test_bounds_of_many_policies_are_those_of_each(name, staged):
     mixed = [policy for seed in range(3) for policy in some_policies(mdp.space, 3, seed)]
     plans = [policy for policy in mixed if policy.is_deterministic and policy.horizon]
     for policies, (side, _) in itertools.product((mixed, plans, plans[:2], plans[:1], mixed[:1], []), sides):
-        bounds = agent.bound(policies, side)
+        bounds = agent.learner.bound(policies, side)
         assert bounds.shape == (len(policies), 3)
         for policy, bound in zip(policies, bounds, strict=True):
-            assert bound == pytest.approx(agent.bound([policy], side)[0], abs=1e-13)
+            assert bound == pytest.approx(agent.learner.bound([policy], side)[0], abs=1e-13)
             spread = Policy(mdp.space, weights=np.broadcast_to(policy.dense_weights, (3, mdp.space.n_pairs)))
-            assert bound == pytest.approx(agent.bound([spread], side)[0], abs=1e-13)
-    assert np.array_equal(agent.bound(mixed), agent.bound(mixed, "pessimistic"))
+            assert bound == pytest.approx(agent.learner.bound([spread], side)[0], abs=1e-13)
+    assert np.array_equal(agent.learner.bound(mixed), agent.learner.bound(mixed, "pessimistic"))
 
 
 @learners
@@ -269,11 +272,11 @@ def test_policies_that_do_not_fit_are_not_bounded(name):
         right = Policy(mdp.space, pair=np.stack([pair] * 3))
         for policies in ([long], [long, long], [right, long], [long, right]):
             with pytest.raises(InvalidInput, match="decision rules"):
-                agent.bound(policies)
+                agent.learner.bound(policies)
     other = Policy(Space.full(7, 2), pair=np.stack([np.arange(0, 14, 2)] * 3))
     for policies in ([other], [other, other]):
         with pytest.raises(InvalidInput):
-            agent.bound(policies)
+            agent.learner.bound(policies)
 
 
 @learners
@@ -282,7 +285,7 @@ def test_a_side_that_does_not_exist_is_not_taken_for_the_optimistic_one(name, si
     agent = LEARNERS[name](Space.full(2, 2), 3)
     for policies in ([Policy.of_pairs(agent.space, np.array([[0, 2]] * 3))], [Policy.uniform(agent.space)]):
         with pytest.raises(InvalidInput, match="side"):
-            agent.bound(policies, side)
+            agent.learner.bound(policies, side)
 
 
 @pytest.mark.parametrize("bonus", ["hoeffding", "freedman"])
@@ -331,14 +334,14 @@ class Playlist(EpisodicPlayer):
     """Plays given policies in turn, and keeps what it is told."""
 
     def __init__(self, policies, horizon, seed=0, bounded=True):
-        super().__init__(policies[0].space, horizon, bounded, seed)
+        super().__init__(UCBVILearner(policies[0].space, horizon, bounded=bounded, stage_dependent=True), seed)
         self.playlist, self.told = policies, []
 
     def next_episode(self, s):
         policy = self.playlist[self.episodes % len(self.playlist)]
         return policy, Decision("optimistic", "Is next.", policy=self.policy_id(policy), length=self.horizon)
 
-    def learn(self, pairs, rewards, next_states):
+    def learn(self, pairs, rewards, next_states, noise):
         self.told.append((pairs.tolist(), rewards.tolist(), next_states.tolist()))
 
     def state_dict(self):
@@ -410,20 +413,22 @@ def test_a_learner_counts_every_step_at_its_stage(staged):
         visits[h, run.pairs[k, h]] += 1
         reached[h, mdp.space.pair_state[run.pairs[k, h]]] += 1
     expected = visits.ravel() if staged else visits.sum(axis=0)
-    assert np.array_equal(agent.counts.visits, expected) and agent.counts.n_rows == (4 * K if staged else K)
-    assert np.array_equal(agent.stage_visits, reached)
+    assert np.array_equal(agent.learner.counts.visits, expected) and agent.learner.counts.n_rows == (
+        4 * K if staged else K
+    )
+    assert np.array_equal(agent.learner.stage_visits, reached)
     assert np.array_equal(reached[0], np.bincount(np.arange(50) % 3, minlength=3))
 
 
 def test_freedmans_q_never_rises():
     mdp = TabularMDP.from_arrays(np.full((2, 1, 2), 0.5), [[0.1], [0.2]])
     agent, world = UCBVI(mdp.space, 3, bonus="freedman", episodes=500, delta=0.5), np.random.default_rng(0)
-    before, fell = agent.q_before.copy(), 0
+    before, fell = agent.learner.q_before.copy(), 0
     for _ in range(300):
         play(agent, mdp, world, 0)
-        assert np.all(agent.q_before <= before)
-        fell += np.any(agent.q_before < before)
-        before = agent.q_before.copy()
+        assert np.all(agent.learner.q_before <= before)
+        fell += np.any(agent.learner.q_before < before)
+        before = agent.learner.q_before.copy()
     assert fell > 1, "a test without power"
 
 
@@ -439,11 +444,14 @@ def test_a_learner_of_stages_finds_what_one_that_takes_them_for_alike_cannot():
         assert np.diff(evaluation.regret)[-50:] == pytest.approx(0.0)  # optimal at last
         assert evaluation.baseline == pytest.approx(2.0 * np.arange(1, 401))
         assert evaluation.expected == pytest.approx(run.rewards.sum(axis=1).cumsum())  # nothing is random
-        assert agent.propose().actions.ravel().tolist() == [0, 1, 0, 1] and agent.plan.values[0, 0] >= best - SAFE
+        assert (
+            agent.learner.propose().actions.ravel().tolist() == [0, 1, 0, 1]
+            and agent.learner.plan.values[0, 0] >= best - SAFE
+        )
     alike = UCBVI(space, 4)
     with pytest.raises(InvalidInput, match="stage_dependent=True"):
         simulate_episodes(mdp, alike, np.zeros(400, dtype=int))
-    alike.stage_dependent = True  # a lie
+    alike.learner.stage_dependent = True  # a lie
     run = simulate_episodes(mdp, alike, np.zeros(400, dtype=int))
     assert oracle.evaluate_episodes(run, mdp, Policy.uniform(space), 0.1).regret[-1] > 400
 
@@ -581,7 +589,7 @@ def test_asking_for_bounds_changes_no_decision(name):
         worlds = [np.random.default_rng(seed) for _ in range(2)]
         for k in range(40):
             for side, _ in sides:
-                asked.bound(list(some_policies(mdp.space, 3, k)), side)
+                asked.learner.bound(list(some_policies(mdp.space, 3, k)), side)
             for agent, world in zip((asked, left), worlds, strict=True):
                 play(agent, mdp, world, k % 4)
         assert same(asked.state_dict(), left.state_dict())

@@ -8,14 +8,15 @@ import pytest
 import adversarial
 from surefooted import solve
 from surefooted.agents.agent import Decision
+from surefooted.agents.average import Segment
 from surefooted.agents.cucrl2 import CUCRL2
-from surefooted.agents.player import Segment
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.errors import InvalidInput
 from surefooted.evaluation import margins as oracle
 from surefooted.evaluation.margins import Evaluation
 from surefooted.problems.problem import Problem
-from surefooted.simulation.playing import Run, simulate
+from surefooted.simulation.playing import simulate
+from surefooted.simulation.run import Run
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 

@@ -12,7 +12,7 @@ from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import exact, intervals, robust
 from surefooted.kernels import rows as row_kernels
-from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.belief import Belief
 from surefooted.sets import confidence
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.mdp import TabularMDP
@@ -698,8 +698,8 @@ def test_a_live_set_is_what_asking_again_would_give(confident, staged):
         counts = Counts(mdp.space, stages=mdp.stages)
         if seed % 3 == 0:
             counts = sampled(mdp, 30, rng)
-        live, policy = LiveSet(confident, counts, 0.1), Policy.uniform(mdp.space)
-        assert_same_set(live.current(), confident(counts, 0.1))
+        live, policy = Belief(counts, confident, 0.1), Policy.uniform(mdp.space)
+        assert_same_set(live.plausible(), confident(counts, 0.1))
         for step in range(30):
             for _ in range(int(rng.choice([0, 1, 1, 2, 20]))):
                 m = int(rng.integers(counts.n_rows))
@@ -710,9 +710,9 @@ def test_a_live_set_is_what_asking_again_would_give(confident, staged):
                 counts.merge(sampled(mdp, 5, rng))
             if step % 3:
                 continue  # more than once between two questions
-            known = live.current()
+            known = live.plausible()
             assert_same_set(known, confident(counts, 0.1))
-            assert live.current() is known  # nothing was added
+            assert live.plausible() is known  # nothing was added
             again = confident(counts, 0.1)
             for side, _ in SIDES:  # which rearranges the rows
                 values = planning.policy_values(known, policy, horizon, side)
@@ -727,10 +727,10 @@ def test_a_live_set_of_another_function_is_asked_anew_each_time():
         return Plausible.exactly(mdp) if counts.total > 3 else confidence.bernstein(counts, delta)
 
     counts = Counts(mdp.space)
-    live = LiveSet(shrinking, counts, 0.1)
+    live = Belief(counts, shrinking, 0.1)
     for _ in range(6):
         counts.add(0, int(mdp.space.actions(0)[0]), 0.5, 1)
-        assert_same_set(live.current(), shrinking(counts, 0.1))
+        assert_same_set(live.plausible(), shrinking(counts, 0.1))
 
 
 def fill(kernel, kind, counts, todo, seen, rewards, intervals, rows):
@@ -787,17 +787,20 @@ def test_counts_remember_the_pairs_of_the_last_steps():
 def test_a_following_set_survives_long_stretches_and_new_memory():
     mdp = some_dynamics(3, 40, 2, 1, False)
     counts, rng = Counts(mdp.space), np.random.default_rng(1)
-    live = LiveSet(confidence.bernstein, counts, 0.1)
+    live = Belief(counts, confidence.bernstein, 0.1)
     for size in (3, 5_000, 1, 200, 9_000, 2):
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=size), rng.random(size), rng.integers(40, size=size))
-        before = live.current().compact()
-        held, fresh = live.current(), confidence.bernstein(counts, 0.1)
+        before = live.plausible().compact()
+        held, fresh = live.plausible(), confidence.bernstein(counts, 0.1)
         assert_same_set(held, fresh)
         then = np.array(held.p_upper)
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=3), rng.random(3), rng.integers(40, size=3))
         assert np.array_equal(held.p_upper, then)  # until it follows, it is the set of what it has seen
-        live.current()
-        assert before.next_state.size <= live.current().next_state.size and before.r_lower is not live.current().r_lower
+        live.plausible()
+        assert (
+            before.next_state.size <= live.plausible().next_state.size
+            and before.r_lower is not live.plausible().r_lower
+        )
 
 
 def test_policies_as_the_kernels_take_them():

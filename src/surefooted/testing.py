@@ -16,12 +16,14 @@ import numpy as np
 
 from surefooted import solve
 from surefooted.agents.agent import Decision
+from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.player import Player
+from surefooted.agents.explorer import Explorer
 from surefooted.errors import SurefootedError
 from surefooted.evaluation.margins import ROUNDING, Margins, evaluate
 from surefooted.problems.problem import Problem
-from surefooted.simulation.playing import EpisodicRun, Run, simulate
+from surefooted.simulation.playing import simulate
+from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.policy import Policy
 
 Make = Callable[[], Any]
@@ -102,7 +104,7 @@ def check_simulation(make: Make, problem: Problem, steps: int = 300, seed: int =
     """`simulate` gives the run that `begin`, `act` and `observe` give, and leaves the same agent behind."""
     agent: Any = make()
     live = Live(make(), problem, seed)
-    if not isinstance(agent, EpisodicPlayer | Player):
+    if not isinstance(agent, EpisodicPlayer | AveragePlayer):
         return  # the simulator does not play it
     if isinstance(agent, EpisodicPlayer):
         episodes = max(1, steps // agent.horizon)
@@ -124,8 +126,9 @@ def check_learner(make: Make, problem: Problem, episodes: int = 50, seed: int = 
     seed, so try another before you doubt it.
     """
     learner, horizon = make(), problem.horizon
+    learner = learner.learner if isinstance(learner, EpisodicPlayer) else learner
     assert horizon is not None, "the problem has no horizon"
-    rng, live = np.random.default_rng(seed), Live(learner, problem, seed)
+    rng, live = np.random.default_rng(seed), Live(Explorer(learner), problem, seed)
     for episode in range(episodes):
         proposed = learner.propose()
         _require(isinstance(proposed, Policy), f"episode {episode}: propose must return a Policy, not {proposed!r}")

@@ -1,13 +1,18 @@
-"""Agents: `act` reads, `observe` writes; asking twice gives the same answer."""
+"""Who decides? Learners propose policies, players play them, conservative players first ask a certificate.
+
+`act` reads, `observe` writes: asking twice gives the same answer.
+"""
 
 from surefooted.agents.agent import Agent, Decision
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
-from surefooted.agents.euler import EULER
+from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.euler import EULER, EULERLearner
+from surefooted.agents.explorer import Explorer
 from surefooted.agents.fixed import FixedPolicy
-from surefooted.agents.learner import EpisodicLearner, Learner
-from surefooted.agents.ucbvi import UCBVI
-from surefooted.agents.ucrl2 import UCRL2
+from surefooted.agents.learner import AverageLearner, Learner
+from surefooted.agents.ucbvi import UCBVI, UCBVILearner
+from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 
 __all__ = [
     "CUCBVI",
@@ -16,8 +21,13 @@ __all__ = [
     "UCBVI",
     "UCRL2",
     "Agent",
+    "AverageLearner",
     "Decision",
+    "EULERLearner",
     "EpisodicLearner",
+    "Explorer",
     "FixedPolicy",
     "Learner",
+    "UCBVILearner",
+    "UCRL2Learner",
 ]

@@ -1,16 +1,18 @@
 """EULER (Zanette & Brunskill 2019): bounds on V* from both sides, and a bonus that shrinks with their distance."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from surefooted.agents.learner import EpisodicLearner, GreedyPlan
+from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
+from surefooted.agents.explorer import Explorer
 from surefooted.kernels import bonus
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats
+from surefooted.tables.space import Floats, Space
 
 
-class EULER(EpisodicLearner):
+class EULERLearner(EpisodicLearner):
     """Optimism with an upper and a lower bound on V*, their Alg. 1, with Audibert et al. (2009) as the inequality.
 
     For each stage and pair, |(p̂ - p) V*| <= sqrt(2 L Var_p̂(V*) / N) + 3 H L / N at all N with probability at least
@@ -44,3 +46,27 @@ class EULER(EpisodicLearner):
         reward = deviation * np.sqrt(2 * x / n) + 3 * space.r_max * x / n
         table = (space.pair_ptr, counts.visits, mean, *counts.rows(), reward, log, self.stride, space.r_max)
         return plan.policy(bonus.euler_stages(*table, plan.values, self.lower, plan.pair))
+
+
+class EULER(Explorer):
+    """Optimism with an upper and a lower bound on V*: each episode plays what `EULERLearner` proposes.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    horizon : H, the number of steps of an episode
+    seed : of the random numbers that a randomised policy needs
+    options : those of the learner: stage_dependent, delta, confidence, bounded, knowledge (see `EpisodicLearner`)
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld()
+    >>> run = sf.simulate(problem, sf.EULER(problem.space, problem.horizon), episodes=5, seed=0)
+    >>> run.episodes
+    5
+
+    """
+
+    def __init__(self, space: Space, horizon: int, *, seed: int | np.random.Generator = 0, **options: Any) -> None:
+        super().__init__(EULERLearner(space, horizon, **options), seed)

@@ -1,167 +1,92 @@
-"""What an optimistic learner of episodes is: it proposes a policy, and bounds what a policy earns.
+"""What learns: it counts what happened, keeps the set of plausible MDPs, proposes policies, and saves itself.
 
-Played alone it is an agent that explores with what it proposes; held by CUCB-VI, it is made conservative. A new learner
-is a subclass with `propose` (docs/adding-a-learner.md).
+A learner does not play. UCRL2, UCBVI and EULER play what theirs proposes; CUCRL2 and CUCB-VI first ask a certificate.
 """
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from abc import ABC, abstractmethod
+from typing import Any, Self
 
-import numpy as np
-
-from surefooted.agents.agent import Decision
-from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import robust, rows
-from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
-from surefooted.planning import Side
+from surefooted.planning import Plan
 from surefooted.sets.confidence import Confidence, likelihood
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.policy import NO_WEIGHTS, Policy
 from surefooted.tables.space import Floats, Ints, Space
 
 
-class Learner(Protocol):
-    """All that CUCB-VI needs of a learner."""
+class Learner:
+    """Counts, and what they make an agent believe. A subclass adds `propose`.
 
-    space: Space
-    horizon: int
-    bounded: bool
+    Parameters
+    ----------
+    space : the states and their actions
+    delta : the probability with which the set of plausible MDPs may ever exclude the true one
+    confidence : how the set is made of the counts, a function of `surefooted.confidence`
+    bounded : whether every reward lies in [0, r_max]; if not, only Hoeffding's interval for sub-Gaussian noise is valid
+    knowledge : what is known beforehand; it makes the set smaller until an observation contradicts it
+    stages : the number of stages that have dynamics of their own
 
-    def propose(self) -> Policy:
-        """The policy to explore with, given what was learnt so far."""
-
-    def bound(self, policies: Sequence[Policy], side: Side) -> Floats:
-        """Bounds [P, S] on what each policy earns from each state in H steps: below or above it, all at once w.h.p."""
-
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Take in the H steps of an episode."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it has learnt."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> Any:
-        """Continue from there."""
-
-
-class EpisodicLearner(EpisodicPlayer):
-    """Counts what happened, keeps the set of plausible MDPs, and bounds policies with it; subclasses propose.
-
-    `confidence` makes the set; on its event, of probability at least 1 - delta, all bounds hold at all times. With
-    `stage_dependent` each stage has dynamics of its own. `bounded` False lets rewards leave [0, r_max]; then no
-    interval but Hoeffding's for sub-Gaussian noise covers them. `knowledge` makes the set smaller; once it is
-    contradicted, the data alone make it.
     """
 
     def __init__(
         self,
         space: Space,
-        horizon: int,
         *,
         delta: float = 0.05,
         confidence: Confidence = likelihood,
-        stage_dependent: bool = False,
         bounded: bool = True,
         knowledge: Knowledge | None = None,
-        seed: int | np.random.Generator = 0,
+        stages: int = 1,
     ) -> None:
-        super().__init__(space, horizon, bounded, seed)
         if not 0 < delta < 1:
             raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
-        self.delta, self.confidence = delta, confidence
-        self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
-        self.live = LiveSet(confidence, self.counts, delta, knowledge)
-        self._work = rows.workspace(space.n_states)
-        self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
-        self.stage_dependent = stage_dependent
-        self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
-        self._row_offset = np.arange(self.horizon) * self.stride
+        self.space, self.delta, self.confidence = space, delta, confidence
+        self.counts = Counts(space, bounded, stages)
+        self.belief = Belief(self.counts, confidence, delta, knowledge)
+        self._built_with = knowledge
 
     @property
-    def informed(self) -> LiveSet | None:
-        """The set that holds what was declared beforehand, if anything was."""
-        return self.live if self.live.knowledge is not None else None
+    def bounded(self) -> bool:
+        """Whether every reward must lie in [0, r_max]."""
+        return self.counts.bounded
 
-    def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
-        """Use this knowledge (or none) from now on, whatever was contradicted before; `begun` within an episode."""
-        self.live.trust(knowledge, begun or self.h < self.horizon)
-
-    @abstractmethod
-    def propose(self) -> Policy:
-        """The policy to explore with, given what was learnt so far."""
+    @property
+    def contradictions(self) -> list[str]:
+        """What was observed that contradicts what was declared; empty while all is well."""
+        return self.belief.contradictions
 
     def plausible(self) -> Plausible:
         """The set of plausible MDPs now."""
-        return self.live.current()
+        return self.belief.plausible()
 
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Count the steps of an episode."""
-        self.counts.add_checked(pairs + self._row_offset if self.stride else pairs, rewards, next_states)
-        if self.live.noise is not None:
-            self.live.count_noise(pairs, self.noise)
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Count steps that are known to be possible; whether one contradicts what was declared.
 
-    def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
-        """Bounds [P, S] on what each policy earns, by backward induction over the set (Eq. `pess_pe_fh`)."""
-        self.check_question(policies, side)
-        plausible = self.plausible()
-        sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
-        rows = (self.space.pair_ptr, plausible.rows, r, self.stride, sign)
-        first = np.empty((len(policies), self.space.n_states))
-        if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
-            pairs = np.array([policy.pair for policy in policies])
-            robust.many_policy_stages(*rows, pairs, NO_WEIGHTS, self._work, self._values, first)
-            return first
-        for i, policy in enumerate(policies):
-            robust.policy_stages(*rows, *policy.stages(self.horizon), self._work, self._values)
-            first[i] = self._values[0]
-        return first
+        `noise` [n, C] is the noise of the steps, for mechanics that observe it.
+        """
+        return self.belief.count(pairs, rewards, next_states, noise)
 
-    def check_question(self, policies: Sequence[Policy], side: Side) -> None:
-        """Raise if these are not policies of this space and horizon, or there is no such side."""
-        faults = []
-        if side != "pessimistic" and side != "optimistic":
-            faults.append(f"side {side!r}: 'pessimistic' or 'optimistic'")
-        for policy in policies:
-            if policy.space is not self.space and policy.space != self.space:
-                faults.append(f"a policy is on {policy.space}, the learner on {self.space}")
-            if policy.horizon not in (None, self.horizon):
-                faults.append(f"a policy has {policy.horizon} decision rules for {self.horizon} stages")
-        if faults:
-            raise InvalidInput("no bound can be given", faults)
-
-    def next_episode(self, s: int) -> tuple[Policy, Decision]:
-        """Optimism: play what is proposed."""
-        policy = self.propose()
-        t = self.horizon * self.episodes
-        reason = "Explores: the best policy in the best plausible MDP."
-        return policy, Decision("optimistic", reason, -1, t, self.policy_id(policy), self.horizon)
+    def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
+        """Use this knowledge (or none) from now on; `begun` says that steps not yet counted are under way."""
+        self.belief.trust(knowledge, begun)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"counts": self.counts.state_dict(), "live": self.live.state_dict()}
+        """Everything it has learnt."""
+        return {"counts": self.counts.state_dict(), "belief": self.belief.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
-        self._restore_player(state)
-        self.counts.__dict__.update(Counts.from_state_dict(self.space, state["counts"]).__dict__)
-        self.live.load_state_dict(state["live"])
+        self.counts = Counts.from_state_dict(self.space, state["counts"])
+        own = (self.counts, self.confidence, self.delta, self._built_with)
+        self.belief = Belief.from_state_dict(*own, state["belief"])
         return self
 
 
-class GreedyPlan:
-    """Arrays that a plan is computed in, and the policy it gave, made anew only when it changed."""
+class AverageLearner(Learner, ABC):
+    """A learner for average reward; a subclass says what it proposes."""
 
-    def __init__(self, space: Space, horizon: int) -> None:
-        self.space = space
-        self.values = np.zeros((horizon + 1, space.n_states))
-        self.pair = np.full((horizon, space.n_states), -1)
-        self._policy: Policy | None = None
-
-    def policy(self, changed: bool) -> Policy:
-        """The greedy policy; the same object as before unless it changed."""
-        if changed or self._policy is None:
-            self._policy = Policy.of_pairs(self.space, self.pair)
-        return self._policy
+    @abstractmethod
+    def propose(self, plausible: Plausible, t: int) -> Plan:
+        """The policy to explore with after t steps, given the set of plausible MDPs."""

@@ -10,13 +10,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from surefooted.agents.learner import EpisodicLearner, GreedyPlan
+from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
+from surefooted.agents.explorer import Explorer
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import bonus, robust
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
-from surefooted.sets.confidence import Confidence, likelihood
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
@@ -24,42 +24,32 @@ Bonus = Literal["boxes", "hoeffding", "freedman"]
 NO_EFFECT = "bonus 'hoeffding' bounds policies by itself, and knowledge has no effect: use 'boxes'"
 
 
-class UCBVI(EpisodicLearner):
-    """Optimism: each episode plays the policy of an optimistic backward induction.
+class UCBVILearner(EpisodicLearner):
+    """Proposes the policy of an optimistic backward induction.
 
-    The two bonuses have the number of `episodes` K in their logarithms and are for no more than that. Whatever the
-    bonus, V* is below the plan's values with probability at least 1 - delta (`freedman`: by Azar et al.'s analysis,
-    with the paper's β^r added because rewards are not known here, whose event adds less than delta^2). What a policy
-    earns is bounded with `hoeffding`'s own bonus, and otherwise with the set of `confidence`, whose event has a
-    probability of its own of at least 1 - delta: Azar et al.'s bonus bounds (p̂ - p) V* only. Their analysis is for
-    dynamics that all stages share. `knowledge` narrows the set: what `boxes` plan with, and what bounds policies with
-    `boxes` and `freedman`.
+    The two bonuses have the number of `episodes` K in their logarithms and are for no more than that. With any of them,
+    V* is below the plan's values with probability at least 1 - delta. (For `freedman` that is Azar et al.'s analysis,
+    for dynamics that all stages share. The paper's β^r is added, because rewards are not known here; its event adds
+    less than delta^2.)
+
+    `hoeffding` bounds what a policy earns with its own bonus. The others use the set of `confidence`, whose event has a
+    probability of its own of at least 1 - delta: Azar et al.'s bonus bounds (p̂ - p) V* only. `knowledge` narrows the
+    set: `boxes` plan with it, and `boxes` and `freedman` bound policies with it.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    horizon : H, the number of steps of an episode
+    bonus : "boxes", "hoeffding" or "freedman"
+    episodes : K, which the two bonuses need
+    options : stage_dependent (see `EpisodicLearner`), delta, confidence, bounded, knowledge (see `Learner`)
+
     """
 
     def __init__(
-        self,
-        space: Space,
-        horizon: int,
-        *,
-        bonus: Bonus = "boxes",
-        episodes: int | None = None,
-        delta: float = 0.05,
-        confidence: Confidence = likelihood,
-        stage_dependent: bool = False,
-        bounded: bool = True,
-        knowledge: Knowledge | None = None,
-        seed: int | np.random.Generator = 0,
+        self, space: Space, horizon: int, *, bonus: Bonus = "boxes", episodes: int | None = None, **options: Any
     ) -> None:
-        super().__init__(
-            space,
-            horizon,
-            delta=delta,
-            confidence=confidence,
-            stage_dependent=stage_dependent,
-            bounded=bounded,
-            knowledge=knowledge,
-            seed=seed,
-        )
+        super().__init__(space, horizon, **options)
         faults = []
         if bonus not in ("boxes", "hoeffding", "freedman"):
             faults.append(f"there is no bonus {bonus!r}; there are boxes, hoeffding and freedman")
@@ -67,7 +57,7 @@ class UCBVI(EpisodicLearner):
             faults.append(f"bonus {bonus!r} needs `episodes`, the number of episodes in its logarithm, not {episodes}")
         elif bonus != "boxes" and self.horizon > int(episodes or 0) * self._n_pairs:
             faults.append(f"the event E_1 is proved for horizons up to episodes x S x A, not for {self.horizon}")
-        if knowledge is not None and bonus == "hoeffding":
+        if options.get("knowledge") is not None and bonus == "hoeffding":
             faults.append(NO_EFFECT)
         if faults:
             raise InvalidInput("no such agent", faults)
@@ -83,7 +73,7 @@ class UCBVI(EpisodicLearner):
         return self.space.n_states * self.space.n_actions * self.counts.stages
 
     def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
-        """Use this knowledge (or none) from now on, whatever was contradicted before; `begun` within an episode."""
+        """Use this knowledge (or none) from now on; `begun` says that steps not yet counted are under way."""
         if knowledge is not None and self.bonus == "hoeffding":
             raise InvalidInput("this knowledge cannot be used", [NO_EFFECT])
         super().trust(knowledge, begun)
@@ -121,12 +111,12 @@ class UCBVI(EpisodicLearner):
             first[i] = values[0]
         return first
 
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Count the steps of an episode, and which state each stage visited."""
-        super().learn(pairs, rewards, next_states)
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Count the H steps of an episode, and which state each stage visited."""
         self.learnt += 1
         if self.bonus == "freedman":
             self.stage_visits[np.arange(self.horizon), self.space.pair_state[pairs]] += 1
+        return super().learn(pairs, rewards, next_states, noise)
 
     def _widths(self) -> tuple[Floats, Floats]:
         """β^r and β^p of the event E_1, [rows]: 2 r_max sqrt(L / N+) and H r_max sqrt(2 S L / N+), L = ln(3 K S A / δ).
@@ -150,7 +140,7 @@ class UCBVI(EpisodicLearner):
         return self.counts.visits, self.counts.reward_sum / np.maximum(self.counts.visits, 1), *self.counts.rows()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        """Everything it has learnt."""
         own = {"stage_visits": self.stage_visits.copy(), "q_before": self.q_before.copy(), "learnt": self.learnt}
         return super().state_dict() | own
 
@@ -160,3 +150,28 @@ class UCBVI(EpisodicLearner):
         self.stage_visits, self.q_before = state["stage_visits"].copy(), state["q_before"].copy()
         self.learnt, self.plan = state["learnt"], GreedyPlan(self.space, self.horizon)
         return self
+
+
+class UCBVI(Explorer):
+    """Optimism: each episode plays the policy of an optimistic backward induction.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    horizon : H, the number of steps of an episode
+    seed : of the random numbers that a randomised policy needs
+    options : those of the learner: bonus, episodes, stage_dependent, delta, confidence, bounded, knowledge (see
+        `UCBVILearner`)
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld()
+    >>> run = sf.simulate(problem, sf.UCBVI(problem.space, problem.horizon), episodes=5, seed=0)
+    >>> run.episodes
+    5
+
+    """
+
+    def __init__(self, space: Space, horizon: int, *, seed: int | np.random.Generator = 0, **options: Any) -> None:
+        super().__init__(UCBVILearner(space, horizon, **options), seed)

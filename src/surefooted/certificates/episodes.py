@@ -6,14 +6,26 @@ them that played the baseline. If the baseline is not known, its lower bound cou
 upper bound where it is negative: on the event that all bounds hold, the result is below the margin.
 """
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from surefooted.tables.space import Floats
 
 
-class EpisodeLedger:
+class EpisodeOffer(NamedTuple):
+    """What an episode of exploring is proved to earn, and the margin that is proved to be left after it."""
+
+    bound: float
+    margin: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether the condition is proved to hold after the episode."""
+        return self.margin >= 0
+
+
+class EpisodeCertificate:
     """Episodes played from each start, and for each policy explored the best bound proved so far on what it earns.
 
     With `best` False, an explored episode counts with the bound that it was played with, for ever, as printed.
@@ -50,6 +62,11 @@ class EpisodeLedger:
     def margin(self) -> float:
         """The proved margin of all episodes so far."""
         return self.proved + self.share
+
+    def offer(self, policy: int | None, s: int, bound: float) -> EpisodeOffer:
+        """What exploring from s leaves, with a policy that earns at least `bound`; None if it was never played."""
+        bound = bound if policy is None else self.tighten(policy, s, bound)
+        return EpisodeOffer(bound, self.margin_after(s, bound))
 
     def margin_after(self, s: int, bound: float) -> float:
         """The left-hand minus the right-hand side of Eq. `finite_horizon_algorithm_condition`.
@@ -119,9 +136,11 @@ class EpisodeLedger:
             "n_explored": self.n_explored,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state_dict`."""
-        for name in ("low", "high", "played", "kept", "factor"):
-            setattr(self, name, state[name].copy())
-        self.counts, self.bounds = dict(state["counts"]), dict(state["bounds"])
-        self.proved, self.share, self.n_explored = state["proved"], state["share"], state["n_explored"]
+    def restored(self, state: dict[str, Any]) -> Self:
+        """A certificate of the same arguments that remembers what `state_dict` returned."""
+        other = type(self)(len(self.played), self.alpha, self.low if self.is_known else None, self.best)
+        other.low, other.high, other.factor = state["low"].copy(), state["high"].copy(), state["factor"].copy()
+        other.played, other.kept = list(state["played"]), list(state["kept"])
+        other.counts, other.bounds = dict(state["counts"]), dict(state["bounds"])
+        other.proved, other.share, other.n_explored = state["proved"], state["share"], state["n_explored"]
+        return other

@@ -7,12 +7,12 @@ multiplied by 1 - α. See docs/guarantees.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from surefooted import planning
-from surefooted.certificates.replay import Offer, Past
+from surefooted.certificates.certificate import Offer, Past, Question
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -30,8 +30,8 @@ class PaperCertificate:
     """One bound per episode, from the time it was played or, with `reevaluate`, from the last review.
 
     A review evaluates each distinct policy of the past once, however many episodes played it. `strict` keeps the
-    baseline's span for the way back, which the paper forgets: after exploring, the baseline's first steps can earn
-    less.
+    baseline's span for the way back, which the paper leaves out: after exploring, the first steps of the baseline can
+    earn less than its gain.
     """
 
     def __init__(self, baseline: Baseline, alpha: float, reevaluate: bool = False, strict: bool = True) -> None:
@@ -39,7 +39,7 @@ class PaperCertificate:
         self.earned = 0.0  # sum of T_j gain_j - span_j over past episodes, by the bounds of their time
         self.episodes: dict[int, tuple[int, int]] = {}  # of each policy: episodes, steps
         self.bounds: dict[int, Bound] = {}  # of each policy, by the last review
-        self.proposed: Bound | None = None  # of the policy last asked about
+        self.proposed: Bound | None = None  # of the policy last asked about, which the next episode may play
         self.counted = 0
         self.sweeps = 0
 
@@ -54,10 +54,10 @@ class PaperCertificate:
             self.bounds[policy] = bound
         self.counted += steps
 
-    def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
-        """Whether the condition holds if a policy is played for the next `most` steps, or for how many it does."""
-        self.proposed = self._bounds(plausible, [policy], past.t)[0]
-        baseline = self.baseline
+    def offer(self, question: Question) -> Offer:
+        """For how many steps the condition holds if the policy is played next."""
+        plausible, past, baseline = question.plausible, question.past, self.baseline
+        self.proposed = self._bounds(plausible, [question.policy], past.t)[0]
         if baseline.gain is not None and baseline.bias is not None:
             gain_high, span_high = baseline.gain, float(np.ptp(baseline.bias))
         else:
@@ -77,16 +77,16 @@ class PaperCertificate:
         if budget - span < 0 or (self.strict and fallback.gain < required):  # the way back must be safe for ever
             steps = 0
         else:
-            steps = most if slope >= 0 else min(most, int((budget - span) / -slope))
-        offered = 0 if whole and steps < most else steps
+            steps = question.most if slope >= 0 else min(question.most, int((budget - span) / -slope))
         worst = max(-slope, 0.0)
-        return Offer(offered, budget, span + steps * worst, steps + 1, span + (steps + 1) * worst, terms)
+        cost, too_much = span + steps * worst, span + (steps + 1) * worst
+        return Offer(steps >= question.least, steps, budget, cost, steps + 1, too_much, terms)
 
-    def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
-        """The same with every past policy evaluated anew, if that is what this certificate does."""
+    def review(self, question: Question) -> Offer:
+        """The same with every past policy evaluated again, if that is what this certificate does."""
         if self.reevaluate:
-            self.restart(plausible, past)
-        return self.offer(plausible, policy, past, most, whole)
+            self.restart(question.plausible, question.past)
+        return self.offer(question)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Evaluate every past policy anew, and forget what was proved before."""
@@ -113,12 +113,12 @@ class PaperCertificate:
 
     def state_dict(self) -> dict[str, Any]:
         """The episodes and their bounds."""
-        names = ("earned", "episodes", "bounds", "proposed", "counted")
-        return {name: getattr(self, name) for name in names} | {
-            "episodes": dict(self.episodes),
-            "bounds": dict(self.bounds),
-        }
+        own = {"earned": self.earned, "proposed": self.proposed, "counted": self.counted}
+        return own | {"episodes": dict(self.episodes), "bounds": dict(self.bounds)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Remember them."""
-        self.__dict__.update(state | {"episodes": dict(state["episodes"]), "bounds": dict(state["bounds"])})
+    def restored(self, state: dict[str, Any]) -> Self:
+        """A certificate of the same arguments that remembers what `state_dict` returned."""
+        other = type(self)(self.baseline, self.alpha, self.reevaluate, self.strict)
+        other.earned, other.proposed, other.counted = state["earned"], state["proposed"], state["counted"]
+        other.episodes, other.bounds = dict(state["episodes"]), dict(state["bounds"])
+        return other

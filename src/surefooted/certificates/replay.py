@@ -1,79 +1,27 @@
-"""How much may be risked: proved lower bounds on the margin of the conservative condition (Eq. `cumrew_condition`).
+"""The certificates "induction" and "segments": the margin of replaying every policy played, from the first step on.
 
-The margin after t steps is E[r_1 + .. + r_t | s_1, μ_t] - (1 - α) E[r_1 + .. + r_t | s_1, π_b]. Everything here holds
-on the event that the true MDP is in every set that was used. The proofs are in docs/guarantees.md.
+The margin and the event on which the proofs hold are those of `certificates.certificate`. The proofs are in
+docs/guarantees.md.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 
 from surefooted import planning
+from surefooted.certificates.certificate import Offer, Past, Question
+from surefooted.certificates.shelf import Shelf
 from surefooted.kernels import robust, rows
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
-from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
-from surefooted.tables.space import Floats, Ints
+from surefooted.tables.space import Floats
 
 TOLERANCE = 1e-3  # what a long segment may lose by being extrapolated (times r_max)
 SWEEPS = 100  # backward steps of one segment before the rest of it is extrapolated
-
-
-@dataclass(frozen=True)
-class Past:
-    """What was played: from which start, segments of (policy id, steps), and the policies; policy 0 is the baseline."""
-
-    start: int
-    segments: Sequence[tuple[int, int]]
-    policies: Sequence[Policy]
-
-    t: int = -1  # all steps, which may be given to spare their being added up
-
-    def __post_init__(self) -> None:
-        """Add up the steps."""
-        if self.t < 0:
-            object.__setattr__(self, "t", sum(steps for _, steps in self.segments))
-
-
-@dataclass(frozen=True)
-class Offer:
-    """How many steps of a policy are proved safe, from a proved budget, and at what cost at most.
-
-    `steps` may be 0. `asked` steps would have been too many: they could cost `too_much`. `terms` adds up to `budget`
-    if that is finite.
-    """
-
-    steps: int
-    budget: float
-    cost: float
-    asked: int
-    too_much: float
-    terms: Mapping[str, float] = field(default_factory=dict)
-
-
-class Certificate(Protocol):
-    """What CUCRL2 asks before it explores."""
-
-    sweeps: int  # over the states, made so far
-
-    def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
-        """How many of the next `most` steps may be played with a policy; with `whole`, all of them or none."""
-
-    def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
-        """The same after looking at the past again with today's set."""
-
-    def restart(self, plausible: Plausible, past: Past) -> None:
-        """Forget everything that was proved with other sets than this one."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What it remembers."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Remember what `state_dict` returned."""
 
 
 @dataclass(frozen=True)
@@ -104,46 +52,6 @@ class Reference:
         return cls(low.lower, high.upper, low.bias, high.bias)
 
 
-class Shelf:
-    """The policies of a run that were played, as kernels take them, each put there once; the baseline comes first."""
-
-    def __init__(self, policies: Sequence[Policy], baseline: Policy) -> None:
-        self.policies, self._baseline = policies, baseline
-        self._place = np.full(64, -1)
-        self._used = (0, 0)  # policies and pairs on it
-        self._ptr = np.zeros((4, baseline.space.n_states + 1), dtype=np.int64)
-        self._pairs, self._weights = np.zeros(64, dtype=np.int64), np.zeros(64)
-        self._put(0, baseline)
-
-    def places(self, ids: Ints) -> Ints:
-        """Where each of these policies stands, [n]; those that are new are put there."""
-        if ids.size and ids.max() >= self._place.size:
-            self._place = np.concatenate([self._place, np.full(ids.max() + 1, -1)])
-        found = np.asarray(self._place[ids])
-        if found.size == 0 or found.min() >= 0:
-            return found
-        for q in np.unique(ids[found < 0]).tolist():
-            self._put(q, self.policies[q])
-        return np.asarray(self._place[ids])
-
-    def lists(self) -> tuple[Ints, Ints, Floats]:
-        """What `robust.Book` begins with."""
-        return self._ptr[: self._used[0]], self._pairs, self._weights
-
-    def _put(self, q: int, policy: Policy) -> None:
-        """Put policy number q at the end."""
-        ptr, pairs, weights = planning.played(policy)
-        row, first = self._used
-        if row == len(self._ptr):
-            self._ptr = np.concatenate([self._ptr, np.zeros_like(self._ptr)])
-        while first + pairs.size > self._pairs.size:
-            self._pairs = np.concatenate([self._pairs, np.zeros_like(self._pairs)])
-            self._weights = np.concatenate([self._weights, np.zeros_like(self._weights)])
-        self._ptr[row] = ptr + first
-        self._pairs[first : first + pairs.size], self._weights[first : first + pairs.size] = pairs, weights
-        self._place[q], self._used = row, (row + 1, first + pairs.size)
-
-
 @dataclass(frozen=True)
 class Proof:
     """A margin proved at step t that any continuation may build on.
@@ -169,12 +77,20 @@ class Proof:
         return self.reference.gain_low - self.required
 
 
-class Ledger:
-    """The certificates "segments" and "induction": one entry per stretch of steps with one policy, none paid twice.
+class ReplayCertificate:
+    """Proves the margin from all segments of steps that were played with one policy.
 
-    A proof is carried forward over what was played since, at its worst. A review proves everything anew from the first
-    step with the set of the day, and the better proof is kept: any bound that was valid once stays valid. "induction"
-    goes backwards through all segments; "segments" adds up what each lost at most, whatever state it began in.
+    A proof is carried forward over what was played since, at its worst. A review proves everything again from the first
+    step, with today's set, and keeps the better proof: a bound that was valid once stays valid. "induction" goes
+    backwards through all segments. "segments" adds up what each segment lost at most, whichever state it began in.
+
+    Parameters
+    ----------
+    baseline : the baseline, with its gain and bias if they are known
+    alpha : the share of the baseline's reward that may be lost
+    induction : go backwards through all segments; False: add up the loss of each
+    strict : keep a reserve for the way back to the baseline
+
     """
 
     def __init__(self, baseline: Baseline, alpha: float, induction: bool = True, strict: bool = True) -> None:
@@ -185,18 +101,21 @@ class Ledger:
         self._shelf: Shelf | None = None
         self._work: rows.Work | None = None
 
-    def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
-        """How long a policy may be played, by the proof there is."""
-        proof = self.prove(plausible, past) if self.proof is None else self._carry(self.proof, plausible, past)
-        self.proof = proof
-        return self._afford(proof, plausible, policy, most, whole)
+    def offer(self, question: Question) -> Offer:
+        """How long the policy may be played, by the proof there is."""
+        plausible, past = question.plausible, question.past
+        self.proof = self.prove(plausible, past) if self.proof is None else self._carry(self.proof, plausible, past)
+        return self._afford(self.proof, question)
 
-    def review(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
+    def review(self, question: Question) -> Offer:
         """The same by the better of that proof and a new one."""
-        new, old = self.prove(plausible, past), self.proof
+        new, old = self.prove(question.plausible, question.past), self.proof
         if old is None or (new.rate >= 0, new.margin) > (old.rate >= 0, old.margin):
             self.proof = new
-        return self.offer(plausible, policy, past, most, whole)
+        return self.offer(question)
+
+    def record(self, policy: int, steps: int, plausible: Plausible) -> None:
+        """Nothing: a question says what was played, and the proof is carried over it then."""
 
     def prove(self, plausible: Plausible, past: Past) -> Proof:
         """The margin of all that was played, with one set."""
@@ -270,26 +189,26 @@ class Ledger:
                 self.losses[i] = (int(steps), float(losses[i]))
         return float(losses.sum())
 
-    def _afford(self, proof: Proof, plausible: Plausible, policy: Policy, most: int, whole: bool) -> Offer:
+    def _afford(self, proof: Proof, question: Question) -> Offer:
         """How long the margin of a proof pays for a policy."""
         if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
-            return Offer(0, -np.inf, 0.0, 1, np.inf, proof.terms)
-        steps, cost = 0, np.zeros(2)
+            return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.terms)
+        steps, cost, plausible = 0, np.zeros(2), question.plausible
         if proof.margin >= 0:
             steps, sweeps = robust.affordable_steps(
-                *planning.played(policy),
+                *planning.played(question.policy),
                 plausible.rows,
                 plausible.r_lower - proof.required,
                 proof.margin,
                 TOLERANCE * plausible.space.r_max,
-                most,
+                question.most,
                 proof.terminal,
                 proof.terminal if self.strict else np.zeros_like(proof.terminal),
                 cost,
             )
             self.sweeps += sweeps
-        offered = 0 if whole and steps < most else steps
-        return Offer(offered, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
+        enough = steps >= question.least
+        return Offer(enough, steps, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved."""
@@ -299,6 +218,8 @@ class Ledger:
         """The proof and the losses."""
         return {"proof": self.proof, "losses": dict(self.losses)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Remember them."""
-        self.proof, self.losses = state["proof"], dict(state["losses"])
+    def restored(self, state: dict[str, Any]) -> Self:
+        """A certificate of the same arguments that remembers what `state_dict` returned."""
+        other = type(self)(self.baseline, self.alpha, self.induction, self.strict)
+        other.proof, other.losses = state["proof"], dict(state["losses"])
+        return other

@@ -21,16 +21,16 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
+from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.player import Player
 from surefooted.arrays import is_whole
 from surefooted.data.counts import Counts
 from surefooted.data.log_files import NAMES, NEEDED, Columns, Source, batches
 from surefooted.data.log_rows import Example, Rows
 from surefooted.errors import InvalidInput
-from surefooted.simulation.playing import EpisodicRun, Run
+from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Ints, Space
 
 OUTCOMES = ("reward", "next_state", "terminated", "truncated")  # columns that say what happened
 BATCH = 1 << 16  # rows read at a time
@@ -84,7 +84,7 @@ class History:
         """Rows left out for what they say happened; the rest is then a selection by outcome, unless by accident."""
         return sum(number for reason, number in self.unusable.items() if reason.startswith(OUTCOMES))
 
-    def into(self, agent: Player | EpisodicPlayer, *, accidents: bool = False) -> None:
+    def into(self, agent: AveragePlayer[Any] | EpisodicPlayer, *, accidents: bool = False) -> None:
         """Add the counts to those of an agent that has not begun; nothing changes if that is refused.
 
         `accidents` True says that rows with an unusable reward, next state or flag are accidents of recording that
@@ -94,8 +94,7 @@ class History:
         """
         learner: Any = getattr(agent, "learner", agent)
         counts, faults = getattr(learner, "counts", None), []
-        begun = agent.start is not None if isinstance(agent, Player) else agent.episodes > 0
-        if begun:
+        if agent.begun:
             faults.append("the agent has begun already: give it the history before its first step")
         if not isinstance(counts, Counts):
             faults.append(f"its learner, {type(learner).__name__}, keeps no `counts`")
@@ -232,7 +231,7 @@ def write_history(
     truncated: the clock ran out. The file is replaced only when the new one is whole.
     """
     path = Path(path)
-    held = log if isinstance(log, Mapping) else _columns_of(log, first_episode)
+    held = log if isinstance(log, Mapping) else log.log_columns(first_episode)
     faults = [f"there is no column {name!r} in a log" for name in held if name not in NAMES]
     faults += [f"column {name!r} is missing" for name in NEEDED if name not in held]
     arrays = {name: np.asarray(held[name]) for name in NAMES if name in held}
@@ -253,23 +252,6 @@ def write_history(
     except BaseException:
         neighbour.unlink(missing_ok=True)
         raise
-
-
-def _columns_of(run: Run | EpisodicRun, first_episode: int) -> dict[str, Ints | Floats | np.ndarray]:
-    """The columns of a run."""
-    space, pairs = run.policies[0].space, run.pairs.reshape(-1)
-    length = run.steps if isinstance(run, Run) else run.horizon
-    t = np.arange(pairs.size) % length
-    return {
-        "episode": first_episode + np.arange(pairs.size) // length,
-        "t": t,
-        "state": space.pair_state[pairs],
-        "action": space.pair_action[pairs],
-        "reward": run.rewards.reshape(-1),
-        "next_state": run.next_states.reshape(-1),
-        "terminated": np.zeros(pairs.size, dtype=bool),
-        "truncated": t == length - 1,
-    }
 
 
 def _labelled(name: str, indices: np.ndarray, labels: Sequence[str]) -> np.ndarray:

@@ -15,7 +15,7 @@ from surefooted import solve
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.errors import InvalidInput
 from surefooted.problems.problem import Problem
-from surefooted.simulation.playing import EpisodicRun, Run
+from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats
 from surefooted.tables.staged import Dynamics

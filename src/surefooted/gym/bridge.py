@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Agent
 from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.agents.player import Player
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.gym.environment import TabularEnv
 from surefooted.tables.space import Bools, Space
@@ -153,8 +154,8 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     episode absorbs, such an agent is told of the steps left, in which nothing happens (and 0 is earned). An agent whose
     mechanics observe their noise is told `info["noise"]`.
     """
-    log, informed = Transcript(), getattr(agent, "informed", None)
-    needs_noise = informed is not None and informed.noise is not None
+    log = Transcript()
+    needs_noise = isinstance(agent, Player) and agent.learner.belief.noise is not None
     if needs_noise and bridge.terminal is not None and isinstance(agent, EpisodicPlayer):
         fault = "the steps left after an end that absorbs have no noise to tell: infer it, or let episodes restart"
         raise InvalidInput("agent and environment do not fit", [fault])

@@ -19,7 +19,7 @@ from surefooted.tables.space import Floats, Ints
 AS_BUILT = "as built"  # the knowledge that the agent was built with
 
 
-class LiveSet:
+class Belief:
     """The set of counts that go on growing: after more steps, only the rows of the pairs they visited are made anew.
 
     Equal to asking `confidence` again, and much faster where rows depend on their own counts alone; others are asked
@@ -28,14 +28,14 @@ class LiveSet:
     """
 
     def __init__(
-        self, confidence: Confidence, counts: Counts, delta: float, knowledge: Knowledge | None = None
+        self, counts: Counts, confidence: Confidence, delta: float, knowledge: Knowledge | None = None
     ) -> None:
         if not 0 < delta < 1:
             raise InvalidInput("no such confidence", [f"delta {delta} must lie strictly between 0 and 1"])
         self.confidence, self.counts, self.delta = confidence, counts, delta
         self.knowledge: Knowledge | None = None
         self.noise: NoiseCounts | None = None  # if the mechanics observe it
-        self.contradictions: list[str] = []
+        self._found: list[str] = []
         self._following: Following | None = None
         self._asked: dict[str, tuple[int, Ints, Plausible]] = {}
         self.trust(knowledge)
@@ -56,14 +56,14 @@ class LiveSet:
                 fault = "its noise is told with each step, and the steps counted so far came without"
                 raise InvalidInput("this knowledge comes too late", [fault])
             self.noise = NoiseCounts(mechanics)
-        self.knowledge, self.contradictions = knowledge, []
+        self.knowledge, self._found = knowledge, []
         self._asked.pop("informed", None)
 
-    def current(self) -> Plausible:
+    def plausible(self) -> Plausible:
         """The set now."""
-        if self.knowledge is not None and not self.contradictions:
+        if self.knowledge is not None and not self._found:
             informed = self._again("informed", self._inform)
-            if not self.contradictions:
+            if not self._found:
                 return informed
         if self._following is not None:
             self._following.follow()
@@ -86,12 +86,12 @@ class LiveSet:
         """The set of what is known; notes what data and declaration no longer agree on."""
         assert self.knowledge is not None
         plausible, found = self.knowledge.read(self.confidence, self.counts, self.delta, self.noise)
-        self.contradictions = found
+        self._found = found
         return plausible
 
     def first_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
         """The first of these steps that cannot be if what was declared is true; -1 if there is none."""
-        if self.knowledge is None or self.contradictions:
+        if self.knowledge is None or self._found:
             return -1
         first = self.knowledge.first_contradiction(pairs, rewards, next_states)
         if noise is not None and self.noise is not None:
@@ -111,8 +111,30 @@ class LiveSet:
         if noise is not None and self.noise is not None:
             k = pairs[step] % self.counts.space.n_pairs
             found += self.noise.mechanics.contradictions(k, noise[step], next_states[step])
-        self.contradictions = [fault.partition(": ")[2] for fault in found]  # which of the steps is of no use later
+        self._found = [fault.partition(": ")[2] for fault in found]  # which of the steps is of no use later
         return True
+
+    @property
+    def contradictions(self) -> list[str]:
+        """Found so far."""
+        if self.knowledge is not None:
+            self.plausible()
+        return list(self._found)
+
+    def until_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
+        """Steps up to and including the first contradiction."""
+        i = self.first_contradiction(pairs, rewards, next_states, noise)
+        return len(pairs) if i < 0 else i + 1
+
+    def count(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Count steps."""
+        self.counts.add_checked(pairs, rewards, next_states)
+        self.count_noise(pairs, noise)
+        return self.notice(pairs, rewards, next_states, noise)
+
+    def note(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Compare."""
+        return self.notice(pairs, rewards, next_states, noise)
 
     def count_noise(self, pairs: Ints, noise: ArrayLike | None) -> None:
         """Count the noise that steps came with."""
@@ -141,39 +163,27 @@ class LiveSet:
         """What it has noticed, and the noise it was told."""
         noise = None if self.noise is None else self.noise.state_dict()
         trusted: Any = AS_BUILT if self.knowledge is self._built_with else self.knowledge
-        return {"contradictions": list(self.contradictions), "noise": noise, "trusted": trusted}
+        return {"contradictions": list(self._found), "noise": noise, "trusted": trusted}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    @classmethod
+    def from_state_dict(
+        cls,
+        counts: Counts,
+        confidence: Confidence,
+        delta: float,
+        knowledge: Knowledge | None,
+        state: Mapping[str, Any],
+    ) -> "Belief":
         """Remember what `state_dict` returned."""
-        self._asked.clear()
-        self._following = None
+        self = cls(Counts(counts.space, counts.bounded, counts.stages), confidence, delta, knowledge)
+        self.counts = counts
         if isinstance(state["trusted"], str):
             self.knowledge = self._built_with
         else:  # `trust` had said otherwise
             self.knowledge = state["trusted"]
         mechanics = None if self.knowledge is None else self.knowledge.mechanics
         self.noise = NoiseCounts(mechanics) if mechanics is not None and mechanics.observed else None
-        self.contradictions = list(state["contradictions"])
+        self._found = list(state["contradictions"])
         if state["noise"] is not None and self.noise is not None:
             self.noise = NoiseCounts.from_state_dict(self.noise.mechanics, state["noise"])
-
-
-class Believer:
-    """An agent that may have been told something beforehand, which may turn out to be wrong."""
-
-    @property
-    def informed(self) -> LiveSet | None:
-        """The set that holds what was declared beforehand, if anything was."""
-        return None
-
-    @property
-    def contradictions(self) -> list[str]:
-        """What was observed that contradicts what was declared; nothing while all is well."""
-        return [] if self.informed is None else list(self.informed.contradictions)
-
-    @property
-    def distrust(self) -> str:
-        """Why a conservative agent plays the baseline once it was told something wrong."""
-        first, *others = self.contradictions
-        more = f" (and {len(others)} more)" if others else ""
-        return f"Plays the baseline: what was declared is contradicted: {first}{more}."
+        return self

@@ -1,123 +1,68 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import overload
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import Any, overload
 
 import numpy as np
 
-from surefooted.agents.agent import Decision
+from surefooted.agents.average import AveragePlayer, Episode
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.player import Episode, Player, Segment
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
+from surefooted.simulation.noise import noise_teller
+from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.mdp import TabularMDP
-from surefooted.tables.policy import Policy
-from surefooted.tables.space import Bools, Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints, Space
 from surefooted.tables.staged import Dynamics
 
 CHUNK = 1 << 16  # steps whose random numbers are drawn at a time, and that are played before they are counted
-TELLER = 77  # the branch of a seed that noise is drawn from
 BLOCK = 1 << 12  # numbers drawn at a time for the steps of short episodes
 
-
-@dataclass(frozen=True)
-class Run:
-    """What happened in one realisation: segments of policies, decisions, every step's pair, reward and next state."""
-
-    start: int
-    segments: list[Segment]
-    policies: Sequence[Policy]
-    decisions: list[Decision]
-    pairs: Ints  # [T]
-    rewards: Floats  # [T]
-    next_states: Ints  # [T]
-
-    @property
-    def steps(self) -> int:
-        """T."""
-        return self.pairs.size
-
-    @property
-    def sequence(self) -> list[tuple[Policy, int]]:
-        """μ_T: each policy and how long it was played."""
-        return [(self.policies[segment.policy], segment.length) for segment in self.segments]
-
-    @property
-    def baseline_steps(self) -> int:
-        """Steps played with the baseline in the conservative role."""
-        return sum(segment.length for segment in self.segments if segment.role == "baseline")
-
-
-@dataclass(frozen=True)
-class EpisodicRun:
-    """What happened in K episodes of H steps: starts, decisions with their policies, every step."""
-
-    starts: Ints  # [K]
-    policies: list[Policy]
-    decisions: list[Decision]  # one for each episode
-    pairs: Ints  # [K, H]
-    rewards: Floats  # [K, H]
-    next_states: Ints  # [K, H]
-
-    @property
-    def episodes(self) -> int:
-        """K."""
-        return self.starts.size
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return int(self.pairs.shape[1])
-
-    @cached_property
-    def played(self) -> Ints:
-        """The index of each episode's policy, [K]."""
-        return np.array([decision.policy for decision in self.decisions], dtype=np.int64)
-
-    @cached_property
-    def explored(self) -> Bools:
-        """Which episodes were not conservative, [K]."""
-        return np.array([decision.role == "optimistic" for decision in self.decisions], dtype=bool)
-
-    @property
-    def baseline_episodes(self) -> int:
-        """Episodes played with the baseline in the conservative role."""
-        return int(np.sum(~self.explored))
+Seed = int | np.random.SeedSequence
 
 
 @overload
-def simulate(problem: Problem, agent: Player, steps: int, seed: int | np.random.SeedSequence = 0) -> Run: ...
+def simulate(problem: Problem, agent: AveragePlayer[Any], steps: int, seed: Seed = 0) -> Run: ...
 
 
 @overload
 def simulate(
-    problem: Problem,
-    agent: EpisodicPlayer,
-    *,
-    episodes: int,
-    seed: int | np.random.SeedSequence = 0,
-    starts: Ints | None = None,
+    problem: Problem, agent: EpisodicPlayer, *, episodes: int, seed: Seed = 0, starts: Ints | None = None
 ) -> EpisodicRun: ...
 
 
 def simulate(
     problem: Problem,
-    agent: Player | EpisodicPlayer,
+    agent: AveragePlayer[Any] | EpisodicPlayer,
     steps: int | None = None,
-    seed: int | np.random.SeedSequence = 0,
+    seed: Seed = 0,
     *,
     episodes: int | None = None,
     starts: Ints | None = None,
 ) -> Run | EpisodicRun:
-    """Play `steps` steps, or `episodes` episodes of a finite horizon, from the problem's start.
+    """Play an agent that has not begun on a problem, from the problem's start.
 
-    `seed` draws next states and rewards, the agent has its own. `starts` [episodes] are the first states of the
-    episodes, where they differ.
+    Parameters
+    ----------
+    problem : the true table that the agent plays on
+    agent : a new agent
+    steps : how many steps to play, for average reward
+    seed : of next states and rewards; the agent has a seed of its own
+    episodes : how many episodes to play, for a finite horizon
+    starts : the first state of each episode, if they differ, [episodes]
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> run = sf.simulate(problem, sf.UCRL2(problem.space), steps=100, seed=0)
+    >>> run.pairs.shape
+    (100,)
+
     """
     if isinstance(agent, EpisodicPlayer):
         if steps is not None or episodes is None:
@@ -133,14 +78,75 @@ def simulate(
         return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
     if steps is None or episodes is not None or starts is not None:
         raise InvalidInput("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
+    if not is_whole(steps, 1):
+        raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
     return _simulate_steps(problem, agent, steps, seed)
+
+
+def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
+    """Why an agent cannot play on a table."""
+    faults = [] if space == mdp.space else [f"agent on {space}, problem on {mdp.space}"]
+    if bounded and not mdp.noise.bounded:
+        kind = mdp.noise.kind
+        faults.append(f"{kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise")
+    return faults
+
+
+def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, seed: Seed) -> Run:
+    """Play `steps` steps of an average-reward agent: it plans, a compiled loop plays, it learns."""
+    mdp, start = problem.mdp, problem.start
+    faults = misfits(mdp, agent.space, agent.bounded)
+    if agent.begun:
+        faults.append(f"the agent has begun already, in state {agent.start}, and played {agent.t} steps")
+    if faults:
+        raise InvalidInput("agent and problem do not fit", faults)
+    tell_noise = noise_teller(agent, problem.mechanics, problem.laws, seed)
+    world, draws = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2))
+    pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
+    agent.begin(start)
+    s, done, drawn = start, 0, len(draws)
+    while done < steps:
+        if drawn == len(draws):
+            playing.draw_steps(world, mdp.noise.code, draws)
+            drawn = 0
+        assert agent.episode is not None
+        most = min(agent.episode.left, len(draws) - drawn, steps - done)
+        part = slice(done, done + most)
+        length = _play(mdp, agent, agent.episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
+        part = slice(done, done + length)
+        noise = tell_noise(pairs[part], next_states[part])
+        taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
+        done, drawn = done + taken, drawn + taken
+        s = int(next_states[done - 1])
+    record = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
+    return Run(start, *record, pairs, rewards, next_states)
+
+
+def _play(
+    mdp: TabularMDP,
+    agent: AveragePlayer[Any],
+    episode: Episode,
+    s: int,
+    draws: Floats,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+) -> int:
+    """Play on from s until the episode ends or the outputs are full: how many steps."""
+    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    policy, outputs = episode.policy, (pairs, rewards, next_states)
+    if policy.pair is not None:
+        return playing.play_episode(draws, *table, policy.pair, agent.allowed, s, *outputs)
+    assert policy.weights is not None
+    own = (policy.weights, agent.allowed, agent.coin.u, s)
+    return playing.play_randomised(draws, deepcopy(agent.coin._rng), mdp.space.pair_ptr, *table, *own, *outputs)[0]
 
 
 def simulate_episodes(
     mdp: Dynamics,
     agent: EpisodicPlayer,
     starts: Ints,
-    seed: int | np.random.SeedSequence = 0,
+    seed: Seed = 0,
     mechanics: Mechanics | None = None,
     laws: Sequence[Floats] = (),
 ) -> EpisodicRun:
@@ -148,11 +154,11 @@ def simulate_episodes(
 
     `mechanics` and `laws` are the true ones, if the agent is told the noise of its steps.
     """
-    teller = _teller(agent, mechanics, laws, seed)
+    tell_noise = noise_teller(agent, mechanics, laws, seed)
     faults = misfits(mdp, agent.space, agent.bounded)
-    if agent.episodes:
+    if agent.begun:
         faults.append(f"the agent has played already, {agent.episodes} episodes")
-    if mdp.stages > 1 and not getattr(agent, "stage_dependent", True):
+    if mdp.stages > 1 and not agent.learner.stage_dependent:
         faults.append("the dynamics change with the stage: build the agent with stage_dependent=True")
     if mdp.stages not in (1, agent.horizon):
         faults.append(f"the agent has horizon {agent.horizon}, the dynamics {mdp.stages} stages")
@@ -168,68 +174,16 @@ def simulate_episodes(
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
     draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
     rules: dict[int, tuple[Ints, Floats]] = {}
-    flips = np.empty(agent.horizon + 1)
     for i, s in enumerate(starts.tolist()):
         agent.begin(s)
-        policy, q, u, coins = agent.policy, agent.decisions[-1].policy, agent.u, no_coins
-        assert policy is not None
+        policy, q = agent.current()[0], agent.decisions[-1].policy
         if q not in rules:
             rules[q] = policy.stages(agent.horizon)
-        if policy.weights is not None:
-            coins = flips
-            coins[0] = u
-            agent.coin.random(out=coins[1:])
-            u = float(coins[-1])
+        coins = no_coins if policy.is_deterministic else agent.coin.ahead(agent.horizon)
         episode = (pairs[i], rewards[i], next_states[i])
         playing.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)
-        if teller is None:
-            agent.absorb(*episode, u)
-        else:
-            agent.absorb(*episode, u, teller(pairs[i], next_states[i]))
+        agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
-
-
-def _play_part(
-    mdp: TabularMDP,
-    agent: Player,
-    episode: Episode,
-    s: int,
-    draws: Floats,
-    pairs: Ints,
-    rewards: Floats,
-    next_states: Ints,
-) -> tuple[int, float]:
-    """Play on from s until the episode ends or the outputs are full: how many steps, and the agent's next u."""
-    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
-    policy, outputs = episode.policy, (pairs, rewards, next_states)
-    if policy.pair is not None:
-        return playing.play_episode(draws, *table, policy.pair, episode.allowed, s, *outputs), agent.u
-    assert policy.weights is not None
-    own = (policy.weights, episode.allowed, agent.u, s)
-    return playing.play_randomised(draws, agent.coin, mdp.space.pair_ptr, *table, *own, *outputs)
-
-
-def _teller(
-    agent: Player | EpisodicPlayer,
-    mechanics: Mechanics | None,
-    laws: Sequence[Floats],
-    seed: int | np.random.SeedSequence,
-) -> Callable[[Ints, Ints], Ints] | None:
-    """What tells the true noise [n, C] of steps to an agent whose mechanics observe it; None if they do not."""
-    informed = agent.informed
-    if informed is None or informed.noise is None:
-        return None
-    declared = informed.noise.mechanics
-    if mechanics is None or not laws:
-        fault = "its mechanics observe their noise, and the problem has no mechanics and laws to draw it from"
-        raise InvalidInput("agent and problem do not fit", [fault])
-    if mechanics.sizes != declared.sizes or not np.array_equal(mechanics.law, declared.law):
-        fault = f"its noise has laws of sizes {declared.sizes}, the problem's {mechanics.sizes}, or they differ by pair"
-        raise InvalidInput("agent and problem do not fit", [fault])
-    true = mechanics
-    known = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    rng = np.random.default_rng(np.random.SeedSequence(known.entropy, spawn_key=(*known.spawn_key, TELLER)))
-    return lambda pairs, next_states: true.draw_noise(laws, pairs, next_states, rng)
 
 
 def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
@@ -240,57 +194,3 @@ def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Flo
     width = 1 if noise == 0 else 2
     while True:
         yield from world.random((max(1, BLOCK // (horizon * width)), horizon, width))
-
-
-def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
-    """Why an agent cannot play on a table."""
-    faults = [] if space == mdp.space else [f"agent on {space}, problem on {mdp.space}"]
-    if bounded and not mdp.noise.bounded:
-        kind = mdp.noise.kind
-        faults.append(f"{kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise")
-    return faults
-
-
-def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.random.SeedSequence) -> Run:
-    """Play `steps` steps of an average-reward agent."""
-    mdp = problem.mdp
-    faults = misfits(mdp, agent.space, agent.counts.bounded)
-    if agent.start is not None:
-        faults.append(f"the agent has begun already, in state {agent.start}, and played {agent.t} steps")
-    if faults:
-        raise InvalidInput("agent and problem do not fit", faults)
-    if not is_whole(steps, 1):
-        raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
-    teller = _teller(agent, problem.mechanics, problem.laws, seed)
-    world, draws = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2))
-    pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
-    agent.begin(problem.start)
-    s, done, drawn = problem.start, 0, len(draws)
-    while done < steps:
-        episode, informed = agent.episode, agent.informed
-        assert episode is not None
-        if drawn == len(draws):
-            playing.draw_steps(world, mdp.noise.code, draws)
-            drawn = 0
-        part = slice(done, done + min(episode.left, len(draws) - drawn, steps - done))
-        before = None if informed is None else (agent.coin.bit_generator.state, episode.allowed.copy())
-        length, u = _play_part(mdp, agent, episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
-        part = slice(done, done + length)
-        noise = None if teller is None else teller(pairs[part], next_states[part])
-        if informed is not None and before is not None:
-            last = informed.first_contradiction(pairs[part], rewards[part], next_states[part], noise)
-            if 0 <= last < length - 1:  # it stops there: play again as far as that, with the same draws
-                agent.coin.bit_generator.state, episode.allowed[:] = before
-                part = slice(done, done + last + 1)
-                outputs = (pairs[part], rewards[part], next_states[part])
-                length, u = _play_part(mdp, agent, episode, s, draws[drawn:], *outputs)
-                noise = None if noise is None else noise[:length]
-        drawn += length
-        ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)
-        done, s = part.stop, int(next_states[part.stop - 1])
-        if noise is None:
-            agent.absorb(pairs[part], rewards[part], next_states[part], u, ended)
-        else:
-            agent.absorb(pairs[part], rewards[part], next_states[part], u, ended, noise)
-    record = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
-    return Run(problem.start, *record, pairs, rewards, next_states)

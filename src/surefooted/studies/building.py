@@ -12,8 +12,8 @@ import numpy as np
 
 from surefooted import solve
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
+from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.player import Player
 from surefooted.data.history import read_history
 from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
 from surefooted.knowledge.knowledge import Knowledge
@@ -113,13 +113,12 @@ def check(study: StudySpec) -> Problem:
             except SurefootedError as error:
                 faults.append(f"agents.{setting.agent}: {error}")
             else:
-                wrong = Player if study.episodes is not None else EpisodicPlayer
+                wrong = AveragePlayer if study.episodes is not None else EpisodicPlayer
                 found = []
                 if isinstance(agent, wrong):
                     found.append(f"{type(agent).__name__} does not play {study.unit}")
-                elif isinstance(agent, Player | EpisodicPlayer):
-                    bounded = agent.counts.bounded if isinstance(agent, Player) else agent.bounded
-                    found += misfits(problem.mdp, agent.space, bounded)
+                elif isinstance(agent, AveragePlayer | EpisodicPlayer):
+                    found += misfits(problem.mdp, agent.space, agent.bounded)
                 named = [f"agents.{setting.agent}: {fault}" for fault in found]
                 faults += [fault for fault in named if fault not in faults]
     if faults:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from surefooted import __version__
 from surefooted.evaluation.margins import EpisodicEvaluation, Evaluation, evaluate
 from surefooted.problems import Problem
-from surefooted.simulation.playing import EpisodicRun, Run, simulate
+from surefooted.simulation.playing import simulate
+from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.studies.building import build_agent, build_problem
 from surefooted.studies.spec import StudySpec, Task, seeds
 from surefooted.tables.space import Floats, Ints

@@ -1,0 +1,174 @@
+"""Playing for average reward: what UCRL2 and CUCRL2 share. A subclass says what the next episode is.
+
+An episode is one policy, played until some pair has had its allowed visits or the steps run out.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surefooted.agents.agent import Decision, Role
+from surefooted.agents.player import L, Player
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.knowledge.mechanics import Noise
+from surefooted.tables.policy import Policy
+from surefooted.tables.policy_log import PolicyLog
+from surefooted.tables.space import Floats, Ints
+
+UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of steps with one policy, an index into the run's policies; `first` is the step it began, from 0."""
+
+    policy: int
+    role: Role
+    first: int
+    length: int
+
+
+@dataclass
+class Episode:
+    """What is played now, for how many more steps, and whether it ends when the visits of some pair have doubled."""
+
+    policy: Policy
+    decision: Decision
+    left: int
+    doubling: bool = True
+
+
+class AveragePlayer(Player[L]):
+    """Plays one long run, and records its segments, distinct policies and decisions."""
+
+    def __init__(self, learner: L, seed: int | np.random.Generator = 0) -> None:
+        super().__init__(learner, seed)
+        self.t = 0  # steps played
+        self.start: int | None = None
+        self.episode: Episode | None = None
+        self.segments: list[Segment] = []
+        self.played: list[tuple[int, int]] = []  # the policy and the length of each, as certificates take them
+        self.explored = 0  # steps that were not conservative
+        self.policies = PolicyLog()
+        self.allowed = np.ones(self.space.n_pairs, dtype=np.int64)  # visits left of each pair in this episode, [K]
+        self._doubled = self.allowed  # N_k^+ of each pair, as far as it was brought up to date
+        self._doubled_at: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))  # steps counted then, and their visits
+
+    @abstractmethod
+    def next_episode(self) -> Episode:
+        """The episode that starts now; subclasses are the pseudo-code of this."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the run has begun."""
+        return self.start is not None
+
+    def begin(self, s: int) -> None:
+        """The run begins in s: plan the first episode."""
+        s = self.space.check_state(s)
+        if self.begun:
+            fault = f"it began in state {self.start}, {self.t} steps ago; an average-reward run has one beginning"
+            raise InvalidInput("the run has begun already", [fault])
+        self.start = self.state = s
+        self._plan()
+
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+        """Learn from one step; plan again if it ended the episode. Nothing changes if the step is impossible.
+
+        `noise` is for mechanics that observe it. A step that contradicts what was declared ends the episode.
+        """
+        pair, reward, s_next, told = self._check_step(s, a, r, s_next, noise)
+        self.allowed[pair] -= 1
+        self.absorb(np.array([pair]), np.array([reward]), np.array([s_next]), told)
+
+    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
+        """Learn from steps that a simulator played with `episode`, `coin` and `allowed`; how many of them count.
+
+        Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
+        counted `allowed` down. `noise` [n, C] is for mechanics that observe it.
+        """
+        taken = self.learner.belief.until_contradiction(pairs, rewards, next_states, noise)
+        np.add.at(self.allowed, pairs[taken:], 1)
+        part = slice(0, taken)
+        told = None if noise is None else noise[part]
+        contradicted = self.learner.learn(pairs[part], rewards[part], next_states[part], told)
+        if not self.current()[0].is_deterministic:
+            self.coin.use(taken)
+        self.state = int(next_states[taken - 1])
+        self._advance(taken, contradicted or bool(self.allowed[pairs[taken - 1]] <= 0))
+        return taken
+
+    def current(self) -> tuple[Policy, int]:
+        """The policy under way, which is stationary."""
+        return self._episode().policy, 0
+
+    def _episode(self) -> Episode:
+        if self.episode is None:
+            raise SurefootedError("the run has not begun: tell the agent where it starts with begin(s)")
+        return self.episode
+
+    def _advance(self, steps: int, ended: bool) -> None:
+        """Record steps just played; at the end of the episode, plan the next."""
+        episode = self._episode()
+        role, policy = episode.decision.role, episode.decision.policy
+        last = self.segments[-1] if self.segments else None
+        if last is not None and (last.policy, last.role) == (policy, role):
+            self.segments[-1] = Segment(policy, role, last.first, last.length + steps)
+            self.played[-1] = (policy, last.length + steps)
+        else:
+            self.segments.append(Segment(policy, role, self.t, steps))
+            self.played.append((policy, steps))
+        self.explored += steps if role == "optimistic" else 0
+        self.t += steps
+        episode.left -= steps
+        if ended or episode.left <= 0:
+            self._plan()
+
+    def _plan(self) -> None:
+        self.episode = self.next_episode()
+        self.decisions.append(self.episode.decision)
+        self.allowed = self._double() if self.episode.doubling else np.full(self.space.n_pairs, UNLIMITED)
+
+    def _double(self) -> Ints:
+        """N_k^+ = max(1, N_k) [K]: how often each pair may be visited until it has been so as often as ever before.
+
+        One array, in which only the pairs visited since the last time are written again.
+        """
+        counts, (added, visits) = self.learner.counts, self._doubled_at
+        changed = counts.pairs_since(added) if counts.visits is visits else None
+        if changed is None:
+            self._doubled = np.maximum(counts.visits, 1)
+        else:
+            self._doubled[changed] = np.maximum(counts.visits[changed], 1)
+        self._doubled_at = (counts.added, counts.visits)
+        return self._doubled
+
+    def _player_state(self) -> dict[str, Any]:
+        """The part of `state_dict` that every player has."""
+        return {
+            "learner": self.learner.state_dict(),
+            "coin": self.coin.state_dict(),
+            "t": self.t,
+            "start": self.start,
+            "state": self.state,
+            "segments": list(self.segments),
+            "policies": self.policies.copy(),
+            "decisions": list(self.decisions),
+            "allowed": self.allowed.copy(),
+            "left": self._episode().left,
+        }
+
+    def _restore_player(self, state: dict[str, Any]) -> None:
+        """Continue from `_player_state`."""
+        self.learner.load_state_dict(state["learner"])
+        self.coin = self.coin.restored(state["coin"])
+        self.t, self.start, self.state = state["t"], state["start"], state["state"]
+        self.segments, self.decisions = list(state["segments"]), list(state["decisions"])
+        self.played = [(segment.policy, segment.length) for segment in self.segments]
+        self.explored = sum(segment.length for segment in self.segments if segment.role == "optimistic")
+        self.policies = state["policies"].copy()
+        self.allowed, self._doubled_at = state["allowed"].copy(), (0, np.zeros(0, dtype=np.int64))
+        decision = self.decisions[-1]
+        self.episode = Episode(self.policies[decision.policy], decision, state["left"])

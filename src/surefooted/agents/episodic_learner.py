@@ -1,0 +1,97 @@
+"""Learners of episodes: they propose a policy for each, and bound what a policy earns.
+
+`Explorer` plays what a learner proposes; CUCB-VI makes it conservative. A new learner is a subclass of
+`EpisodicLearner` with one method, `propose` (docs/adding-a-learner.md).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surefooted.agents.learner import Learner
+from surefooted.arrays import is_whole
+from surefooted.errors import InvalidInput
+from surefooted.kernels import robust, rows
+from surefooted.planning import Side
+from surefooted.tables.policy import NO_WEIGHTS, Policy
+from surefooted.tables.space import Floats, Ints, Space
+
+
+class EpisodicLearner(Learner, ABC):
+    """Counts what happened, keeps the set of plausible MDPs, and bounds policies with it; subclasses propose.
+
+    On the event of `confidence`, of probability at least 1 - delta, all bounds hold at all times.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    horizon : H, the number of steps of an episode
+    stage_dependent : each stage has dynamics of its own
+    options : delta, confidence, bounded, knowledge (see `Learner`)
+
+    """
+
+    def __init__(self, space: Space, horizon: int, *, stage_dependent: bool = False, **options: Any) -> None:
+        if not is_whole(horizon, 1):
+            raise InvalidInput("no such agent", [f"horizon {horizon} must be a positive whole number"])
+        self.horizon, self.stage_dependent = int(horizon), stage_dependent
+        super().__init__(space, stages=self.horizon if stage_dependent else 1, **options)
+        self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
+        self._row_offset = np.arange(self.horizon) * self.stride
+        self._work = rows.workspace(space.n_states)
+        self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
+
+    @abstractmethod
+    def propose(self) -> Policy:
+        """The policy to explore with, given what was learnt so far."""
+
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Count the H steps of an episode; whether one contradicts what was declared."""
+        return super().learn(pairs + self._row_offset if self.stride else pairs, rewards, next_states, noise)
+
+    def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
+        """Bounds [P, S] on what each policy earns in H steps, by backward induction over the set (Eq. `pess_pe_fh`)."""
+        self.check_question(policies, side)
+        plausible = self.plausible()
+        sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
+        table = (self.space.pair_ptr, plausible.rows, r, self.stride, sign)
+        first = np.empty((len(policies), self.space.n_states))
+        if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
+            pairs = np.array([policy.pair for policy in policies])
+            robust.many_policy_stages(*table, pairs, NO_WEIGHTS, self._work, self._values, first)
+            return first
+        for i, policy in enumerate(policies):
+            robust.policy_stages(*table, *policy.stages(self.horizon), self._work, self._values)
+            first[i] = self._values[0]
+        return first
+
+    def check_question(self, policies: Sequence[Policy], side: Side) -> None:
+        """Raise if these are not policies of this space and horizon, or there is no such side."""
+        faults = []
+        if side != "pessimistic" and side != "optimistic":
+            faults.append(f"side {side!r}: 'pessimistic' or 'optimistic'")
+        for policy in policies:
+            if policy.space is not self.space and policy.space != self.space:
+                faults.append(f"a policy is on {policy.space}, the learner on {self.space}")
+            if policy.horizon not in (None, self.horizon):
+                faults.append(f"a policy has {policy.horizon} decision rules for {self.horizon} stages")
+        if faults:
+            raise InvalidInput("no bound can be given", faults)
+
+
+class GreedyPlan:
+    """Arrays that a plan is computed in, and the policy it gave, made again only when it changed."""
+
+    def __init__(self, space: Space, horizon: int) -> None:
+        self.space = space
+        self.values = np.zeros((horizon + 1, space.n_states))
+        self.pair = np.full((horizon, space.n_states), -1)
+        self._policy: Policy | None = None
+
+    def policy(self, changed: bool) -> Policy:
+        """The greedy policy; the same object as before unless it changed."""
+        if changed or self._policy is None:
+            self._policy = Policy.of_pairs(self.space, self.pair)
+        return self._policy

@@ -1,0 +1,47 @@
+"""An agent that plays whatever a learner of episodes proposes: optimism, without a certificate."""
+
+from typing import Any, Self
+
+from surefooted.agents import wording
+from surefooted.agents.agent import Decision
+from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.tables.policy import Policy
+
+
+class Explorer(EpisodicPlayer):
+    """Plays what its learner proposes in every episode.
+
+    Parameters
+    ----------
+    learner : an `EpisodicLearner`
+    seed : of the random numbers that a randomised policy needs
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> from surefooted.agents.ucbvi import UCBVILearner
+    >>> problem = sf.problems.gridworld()
+    >>> agent = sf.agents.Explorer(UCBVILearner(problem.space, problem.horizon))
+    >>> sf.simulate(problem, agent, episodes=3, seed=0).baseline_episodes
+    0
+
+    """
+
+    def trust(self, knowledge: Knowledge | None) -> None:
+        """Use this knowledge (or none) from now on, whatever was contradicted before."""
+        self.learner.trust(knowledge, begun=self.h < self.horizon)
+
+    def next_episode(self, s: int) -> tuple[Policy, Decision]:
+        """Optimism: play what is proposed."""
+        policy, t = self.learner.propose(), self.horizon * self.episodes
+        return policy, Decision("optimistic", wording.OPTIMISTIC, -1, t, self.policy_id(policy), self.horizon)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        return self._player_state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        self._restore_player(state)
+        return self

@@ -1,0 +1,80 @@
+"""What an average-reward agent asks a certificate, and what it is told.
+
+The margin after t steps is E[r_1 + .. + r_t | s_1, μ_t] - (1 - α) E[r_1 + .. + r_t | s_1, π_b], with μ_t the policies
+played (Eq. `cumrew_condition`). A certificate proves lower bounds on it. They hold on the event that the true MDP is in
+every set that was used. The proofs are in docs/guarantees.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.policy import Policy
+
+
+@dataclass(frozen=True)
+class Past:
+    """What was played: from which start, segments of (policy id, steps), and the policies; policy 0 is the baseline."""
+
+    start: int
+    segments: Sequence[tuple[int, int]]
+    policies: Sequence[Policy]
+    t: int = -1  # all steps; added up unless given
+
+    def __post_init__(self) -> None:
+        """Add up the steps."""
+        if self.t < 0:
+            object.__setattr__(self, "t", sum(steps for _, steps in self.segments))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether `policy` may be played next for at least `least` steps, and for how many of at most `most`."""
+
+    plausible: Plausible
+    policy: Policy
+    past: Past
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Offer:
+    """How many steps of a policy are proved safe, from a proved budget, and at what cost at most.
+
+    It is `enough` if they are as many as were asked for. `asked` steps would have been too many: they could cost
+    `too_much`. `terms` adds up to `budget` if that is finite.
+    """
+
+    enough: bool
+    steps: int
+    budget: float
+    cost: float
+    asked: int
+    too_much: float
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+class Certificate(Protocol):
+    """What CUCRL2 asks before it explores."""
+
+    sweeps: int  # over the states, made so far
+
+    def offer(self, question: Question) -> Offer:
+        """How many steps of the policy are proved safe, by what was proved before."""
+
+    def review(self, question: Question) -> Offer:
+        """The same after proving the past again with today's set."""
+
+    def record(self, policy: int, steps: int, plausible: Plausible) -> None:
+        """An episode of a policy has been played."""
+
+    def restart(self, plausible: Plausible, past: Past) -> None:
+        """Forget everything that was proved with other sets than this one."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers."""
+
+    def restored(self, state: dict[str, Any]) -> Self:
+        """A certificate of the same arguments that remembers what `state_dict` returned."""

@@ -1,0 +1,104 @@
+"""What happened in a simulated run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefooted.agents.agent import Decision
+from surefooted.agents.average import Segment
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Floats, Ints
+
+Column = NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What happened in one realisation: segments of policies, decisions, every step's pair, reward and next state."""
+
+    start: int
+    segments: list[Segment]
+    policies: Sequence[Policy]
+    decisions: list[Decision]
+    pairs: Ints  # [T]
+    rewards: Floats  # [T]
+    next_states: Ints  # [T]
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.pairs.size
+
+    @property
+    def sequence(self) -> list[tuple[Policy, int]]:
+        """μ_T: each policy and how long it was played."""
+        return [(self.policies[segment.policy], segment.length) for segment in self.segments]
+
+    @property
+    def baseline_steps(self) -> int:
+        """Steps played with the baseline in the conservative role."""
+        return sum(segment.length for segment in self.segments if segment.role == "baseline")
+
+    def log_columns(self, first_episode: int = 0) -> dict[str, Column]:
+        """The run as the columns of a log, one episode."""
+        return _log_columns(self, self.steps, first_episode)
+
+
+@dataclass(frozen=True)
+class EpisodicRun:
+    """What happened in K episodes of H steps: starts, decisions with their policies, every step."""
+
+    starts: Ints  # [K]
+    policies: list[Policy]
+    decisions: list[Decision]  # one for each episode
+    pairs: Ints  # [K, H]
+    rewards: Floats  # [K, H]
+    next_states: Ints  # [K, H]
+
+    @property
+    def episodes(self) -> int:
+        """K."""
+        return self.starts.size
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.pairs.shape[1])
+
+    @cached_property
+    def played(self) -> Ints:
+        """The index of each episode's policy, [K]."""
+        return np.array([decision.policy for decision in self.decisions], dtype=np.int64)
+
+    @cached_property
+    def explored(self) -> Bools:
+        """Which episodes were not conservative, [K]."""
+        return np.array([decision.role == "optimistic" for decision in self.decisions], dtype=bool)
+
+    @property
+    def baseline_episodes(self) -> int:
+        """Episodes played with the baseline in the conservative role."""
+        return int(np.sum(~self.explored))
+
+    def log_columns(self, first_episode: int = 0) -> dict[str, Column]:
+        """The run as the columns of a log, its episodes numbered from `first_episode`."""
+        return _log_columns(self, self.horizon, first_episode)
+
+
+def _log_columns(run: Run | EpisodicRun, length: int, first_episode: int) -> dict[str, Column]:
+    """The columns of episodes of that many steps; the last step of each is truncated, since the clock ran out."""
+    space, pairs = run.policies[0].space, run.pairs.reshape(-1)
+    t = np.arange(pairs.size) % length
+    return {
+        "episode": first_episode + np.arange(pairs.size) // length,
+        "t": t,
+        "state": space.pair_state[pairs],
+        "action": space.pair_action[pairs],
+        "reward": run.rewards.reshape(-1),
+        "next_state": run.next_states.reshape(-1),
+        "terminated": np.zeros(pairs.size, dtype=bool),
+        "truncated": t == length - 1,
+    }
