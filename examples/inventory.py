@@ -1,8 +1,9 @@
-"""UCRL2 and CUCRL2 on the paper's inventory problem, one realisation each: a table, and a figure if a path is given.
+"""Compare UCRL2 and CUCRL2 on the paper's inventory problem, with one realisation for each α.
 
-    python examples/inventory.py figure.png
+    python examples/inventory.py               # prints a table
+    python examples/inventory.py figure.png    # also draws regret and margins
 
-The widths and the noise are those of the paper's experiments. Margins are exact, not sampled.
+Widths and noise are those of the paper's experiments. Margins are exact, not sampled.
 """
 
 import sys
@@ -17,7 +18,7 @@ COLOURS = {"UCRL2": "#d55e00", 0.01: "#56b4e9", 0.05: "#0072b2", 0.2: "#009e73"}
 
 
 def main(picture: str | None = None) -> None:
-    """Run, print, draw."""
+    """Run both agents, print the table, and draw the figure if `picture` is a path."""
     problem = sf.problems.inventory()
     known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
     baseline = sf.Baseline(problem.baseline, known.gain, known.bias)

@@ -1,14 +1,14 @@
-"""A conservative agent in a Gymnasium environment, one step at a time, as it would run a real stock room.
+"""Run a conservative agent one step at a time in a Gymnasium environment, as it would run a real stock room.
 
-It is told the states, the actions and today's policy with its gain and bias; everything else it finds out. Every time
-the agent changes its mind it says why.
+The agent knows the states, the actions, and today's policy with its gain and bias. It learns everything else. The
+script prints a line with the reason whenever the agent starts or stops exploring.
 """
 
 import surefooted as sf
 
 
 def main() -> None:
-    """Play 3 000 months and print every change of mind."""
+    """Play 3 000 months and print every change between baseline and exploration."""
     problem = sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1))
     known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
     agent = sf.CUCRL2(

@@ -1,4 +1,4 @@
-"""A learner of one's own, made conservative in one line, and checked by the rules that every agent keeps."""
+"""Add a learner, make it conservative, and check it by the rules that every agent keeps (docs/adding-a-learner.md)."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from surefooted.testing import check_agent, check_learner, check_promise
 
 
 class CountBonus(sf.agents.EpisodicLearner):
-    """Backward induction on the estimates, with a bonus of `scale` x H / sqrt(visits) for each pair."""
+    """Backward induction on the estimates, with a bonus of `scale` x H x r_max / sqrt(visits) for each pair."""
 
     scale = 0.1
 
     def propose(self) -> sf.Policy:
-        """The policy that is greedy for the estimates and the bonus."""
+        """The greedy policy for the estimates plus the bonus."""
         space, counts = self.space, self.counts
         n = np.maximum(counts.visits, 1)
         bonus = np.where(counts.visits == 0, np.inf, self.scale * self.horizon * space.r_max / np.sqrt(n))  # [K]
@@ -31,28 +31,26 @@ class CountBonus(sf.agents.EpisodicLearner):
 
 
 def main() -> None:
-    """Explore the gridworld, with and without the baseline's safety net."""
+    """Explore the gridworld, with and without the conservative condition."""
     problem, alpha = sf.problems.gridworld(), 0.05
     space, horizon = problem.space, problem.horizon
     assert horizon is not None
     values = sf.solve.policy_values(problem.mdp, problem.baseline, horizon)
     baseline = sf.Baseline(problem.baseline, values=values)
 
-    def careful() -> sf.CUCBVI:
+    def conservative() -> sf.CUCBVI:
         return sf.CUCBVI(space, horizon, baseline=baseline, alpha=alpha, learner=CountBonus(space, horizon))
 
     check_agent(lambda: sf.agents.Explorer(CountBonus(space, horizon)), problem)
     check_learner(lambda: CountBonus(space, horizon), problem)
-    check_agent(careful, problem)
-    check_promise(careful, problem, alpha)
+    check_agent(conservative, problem)
+    check_promise(conservative, problem, alpha)
 
-    for name, agent in (
-        ("CountBonus", sf.agents.Explorer(CountBonus(space, horizon))),
-        ("made conservative", careful()),
-    ):
+    alone = sf.agents.Explorer(CountBonus(space, horizon))
+    for name, agent in (("CountBonus", alone), ("made conservative", conservative())):
         run = sf.simulate(problem, agent, episodes=1000)
         result = sf.evaluate(run, problem, alpha)
-        print(f"{name}: regret {result.regret[-1]:.0f}, {result.violations} of 1000 episodes below the line")
+        print(f"{name}: regret {result.regret[-1]:.0f}, {result.violations} of 1000 episodes violate the condition")
 
 
 if __name__ == "__main__":
