@@ -584,7 +584,7 @@ def test_an_agent_begins_with_what_was_logged_and_takes_nothing_afterwards(tmp_p
     learner.plausible()  # a set made before is made anew
     read.into(agent)
     assert same(learner.counts, read.counts) and learner.counts is not read.counts
-    wanted = learner.live.confidence(read.counts, learner.live.delta)
+    wanted = learner.belief.confidence(read.counts, learner.belief.delta)
     assert np.array_equal(learner.plausible().r_lower, wanted.r_lower)
     read.into(agent)  # once more, into counts that hold something
     assert np.array_equal(learner.counts.visits, 2 * read.counts.visits)

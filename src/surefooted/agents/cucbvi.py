@@ -11,7 +11,7 @@ from surefooted.agents.ucbvi import UCBVI
 from surefooted.arrays import is_whole
 from surefooted.certificates.episodes import EpisodeLedger
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.tables.baseline import Baseline
@@ -95,9 +95,9 @@ class CUCBVI(EpisodicPlayer):
         return bool(getattr(self.learner, "stage_dependent", True))
 
     @property
-    def informed(self) -> LiveSet | None:
-        """The learner's set that holds what was declared beforehand, if anything was."""
-        return getattr(self.learner, "informed", None)
+    def belief(self) -> Belief | None:  # type: ignore[override]
+        """What its learner believes."""
+        return getattr(self.learner, "belief", None)
 
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before.
@@ -123,8 +123,8 @@ class CUCBVI(EpisodicPlayer):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
-        if self.informed is not None:
-            self.informed.current()  # where data and declaration no longer agree is noticed here
+        if self.belief is not None and self.belief.knowledge is not None:
+            self.belief.plausible()  # where data and declaration no longer agree is noticed here
         if self.contradictions:
             self.ledger.conserved(s)
             decision = Decision("baseline", self.distrust, -1, self.horizon * self.episodes, 0, self.horizon)

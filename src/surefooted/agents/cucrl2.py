@@ -6,13 +6,13 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 
 from surefooted.agents.agent import Decision, Role
-from surefooted.agents.player import UNLIMITED, Episode, Player
+from surefooted.agents.player import UNLIMITED, Episode, Player, restored
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import SWEEPS, Ledger, Offer, Past
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
@@ -116,9 +116,9 @@ class CUCRL2(Player):
         self._added_up = (0, 0)  # segments whose sweeps are added up, and these
 
     @property
-    def informed(self) -> LiveSet | None:
-        """The learner's set that holds what was declared beforehand, if anything was."""
-        return getattr(self.learner, "informed", None)
+    def belief(self) -> Belief | None:  # type: ignore[override]
+        """What its learner believes."""
+        return getattr(self.learner, "belief", None)
 
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before.
@@ -227,8 +227,7 @@ class CUCRL2(Player):
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
         own = {"certificate": self.certificate.state_dict(), "reviewed": self.reviewed, "last_length": self.last_length}
         own |= {"review_work": self.review_work, "thought": self.thought}
-        live = getattr(self.learner, "live", None)
-        own["live"] = None if live is None else live.state_dict()
+        own["belief"] = None if self.belief is None else self.belief.state_dict()
         return self._player_state() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
@@ -238,7 +237,6 @@ class CUCRL2(Player):
         self.certificate.load_state_dict(state["certificate"])
         self.reviewed, self.last_length = state["reviewed"], state["last_length"]
         self.review_work, self.thought = state["review_work"], state["thought"]
-        live = getattr(self.learner, "live", None)
-        if live is not None and state["live"] is not None:
-            live.load_state_dict(state["live"])
+        if isinstance(self.learner, UCRL2) and state["belief"] is not None:
+            self.learner.belief = restored(self.learner.belief, state["belief"])
         return self

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from surefooted.agents.agent import Decision
+from surefooted.agents.player import Believer
 from surefooted.arrays import is_whole
 from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidInput, SurefootedError
-from surefooted.knowledge.belief import Believer
-from surefooted.knowledge.mechanics import Noise
+from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
@@ -73,7 +73,7 @@ class EpisodicPlayer(Believer, ABC):
         pair = policy.pair_at(self.space.check_state(s), self.u, self.h)
         return replace(self.decisions[-1], action=int(self.space.pair_action[pair]))
 
-    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None = None) -> None:
         """Take in one step; learn if it was the last. Nothing changes if the step is impossible.
 
         `noise` is for mechanics that observe it. What contradicts what was declared is noticed at once; the episode
@@ -91,13 +91,13 @@ class EpisodicPlayer(Believer, ABC):
             )
             raise InvalidInput("another action was played", [fault])
         reward = check_reward(self.space, s, a, r, self.bounded)
-        if noise is not None and self.informed is None:
+        if noise is not None and self.belief is None:
             raise InvalidInput("this step cannot be counted", ["noise is given, and no mechanics were declared"])
-        told = None if self.informed is None else self.informed.check_noise(pair, noise)
+        told = None if self.belief is None else self.belief.check_noise(pair, noise)
         if told is not None:
             self.noise = np.concatenate([self.noise[: self.h], told]) if self.h else told
-        if self.informed is not None:
-            self.informed.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
+        if self.belief is not None:
+            self.belief.note(np.array([pair]), np.array([reward]), np.array([s_next]), told)
         self.pairs[self.h], self.rewards[self.h], self.next_states[self.h] = pair, reward, s_next
         self.h, self.state = self.h + 1, s_next
         if not policy.is_deterministic:
@@ -108,9 +108,9 @@ class EpisodicPlayer(Believer, ABC):
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, u: float, noise: Ints | None = None) -> None:
         """Take in the episode that a simulator played with this agent's `policy`, `coin` and `u`."""
         self.u, self.h, self.state = u, self.horizon, int(next_states[-1])
-        if self.informed is not None:
+        if self.belief is not None:
             self.noise = self.noise if noise is None else noise
-            self.informed.notice(pairs, rewards, next_states, noise)
+            self.belief.note(pairs, rewards, next_states, noise)
         self.learn(pairs, rewards, next_states)
 
     def policy_id(self, policy: Policy) -> int:

@@ -12,10 +12,11 @@ import numpy as np
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.agents.player import restored
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import robust, rows
-from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.sets.confidence import Confidence, likelihood
@@ -56,6 +57,8 @@ class EpisodicLearner(EpisodicPlayer):
     contradicted, the data alone make it.
     """
 
+    belief: Belief
+
     def __init__(
         self,
         space: Space,
@@ -73,21 +76,16 @@ class EpisodicLearner(EpisodicPlayer):
             raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         self.delta, self.confidence = delta, confidence
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
-        self.live = LiveSet(confidence, self.counts, delta, knowledge)
+        self.belief = Belief(self.counts, confidence, delta, knowledge)
         self._work = rows.workspace(space.n_states)
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
         self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
         self._row_offset = np.arange(self.horizon) * self.stride
 
-    @property
-    def informed(self) -> LiveSet | None:
-        """The set that holds what was declared beforehand, if anything was."""
-        return self.live if self.live.knowledge is not None else None
-
     def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before; `begun` within an episode."""
-        self.live.trust(knowledge, begun or self.h < self.horizon)
+        self.belief.trust(knowledge, begun or self.h < self.horizon)
 
     @abstractmethod
     def propose(self) -> Policy:
@@ -95,13 +93,12 @@ class EpisodicLearner(EpisodicPlayer):
 
     def plausible(self) -> Plausible:
         """The set of plausible MDPs now."""
-        return self.live.current()
+        return self.belief.plausible()
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count the steps of an episode."""
-        self.counts.add_checked(pairs + self._row_offset if self.stride else pairs, rewards, next_states)
-        if self.live.noise is not None:
-            self.live.count_noise(pairs, self.noise)
+        noise = None if self.belief.noise is None else self.noise
+        self.belief.count(pairs + self._row_offset if self.stride else pairs, rewards, next_states, noise)
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns, by backward induction over the set (Eq. `pess_pe_fh`)."""
@@ -141,13 +138,13 @@ class EpisodicLearner(EpisodicPlayer):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"counts": self.counts.state_dict(), "live": self.live.state_dict()}
+        return self._player_state() | {"counts": self.counts.state_dict(), "belief": self.belief.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         self._restore_player(state)
         self.counts.__dict__.update(Counts.from_state_dict(self.space, state["counts"]).__dict__)
-        self.live.load_state_dict(state["live"])
+        self.belief = restored(self.belief, state["belief"])
         return self
 
 

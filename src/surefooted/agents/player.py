@@ -14,8 +14,8 @@ import numpy as np
 from surefooted.agents.agent import Decision, Role
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput, SurefootedError
-from surefooted.knowledge.belief import Believer
-from surefooted.knowledge.mechanics import Noise
+from surefooted.knowledge.belief import Belief
+from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
 from surefooted.tables.space import Floats, Ints, Space
@@ -41,6 +41,24 @@ class Episode:
     decision: Decision
     allowed: Ints
     left: int
+
+
+class Believer:
+    """An agent that may have been told something beforehand, which may turn out to be wrong."""
+
+    belief: Belief | None = None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What was observed that contradicts what was declared; nothing while all is well."""
+        return [] if self.belief is None else self.belief.contradictions
+
+    @property
+    def distrust(self) -> str:
+        """Why a conservative agent plays the baseline once it was told something wrong."""
+        first, *others = self.contradictions
+        more = f" (and {len(others)} more)" if others else ""
+        return f"Plays the baseline: what was declared is contradicted: {first}{more}."
 
 
 class Player(Believer, ABC):
@@ -81,7 +99,7 @@ class Player(Believer, ABC):
         pair = episode.policy.pair_at(self.space.check_state(s), self.u)
         return replace(episode.decision, action=int(self.space.pair_action[pair]))
 
-    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None = None) -> None:
         """Count one step; plan again if it ended the episode. Nothing changes if the step is impossible.
 
         `noise` is for mechanics that observe it. A step that contradicts what was declared ends the episode.
@@ -102,12 +120,12 @@ class Player(Believer, ABC):
         except (TypeError, ValueError) as error:
             fault = f"state {s}, action {a}: reward {r!r} is not a number"
             raise InvalidInput("this step cannot be counted", [fault]) from error
-        informed, step = self.informed, (np.array([pair]), np.array([reward]), np.array([s_next]))
-        if noise is not None and informed is None:
+        step = (np.array([pair]), np.array([reward]), np.array([s_next]))
+        if noise is not None and self.belief is None:
             raise InvalidInput("this step cannot be counted", ["noise is given, and no mechanics were declared"])
-        told = None if informed is None else informed.check_noise(pair, noise)
-        self.counts.add_steps(*step)
-        contradicted = self._compare(*step, told)
+        told = None if self.belief is None else self.belief.check_noise(pair, noise)
+        self.counts.check_steps(*step)
+        contradicted = self._count(*step, told)
         self.state = s_next
         episode.allowed[pair] -= 1
         if episode.policy.pair is None:
@@ -121,17 +139,16 @@ class Player(Believer, ABC):
 
         None of them but the last contradicts what was declared. `noise` [n, C] is for mechanics that observe it.
         """
-        self.counts.add_checked(pairs, rewards, next_states)
-        contradicted = self._compare(pairs, rewards, next_states, noise)
+        contradicted = self._count(pairs, rewards, next_states, noise)
         self.u, self.state = u, int(next_states[-1])
         self._advance(len(pairs), ended or contradicted)
 
-    def _compare(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> bool:
-        """Compare steps with what was declared, and count their noise: whether they contradict it."""
-        if self.informed is None:
-            return False
-        self.informed.count_noise(pairs, noise)
-        return self.informed.notice(pairs, rewards, next_states, noise)
+    def _count(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> bool:
+        """Count steps; whether they contradict what was declared."""
+        if self.belief is not None:
+            return self.belief.count(pairs, rewards, next_states, noise)
+        self.counts.add_checked(pairs, rewards, next_states)
+        return False
 
     def policy_id(self, policy: Policy) -> int:
         """The index of a policy among the distinct ones of this run, where it is added if it is new."""
@@ -206,3 +223,8 @@ class Player(Believer, ABC):
         self.policies = state["policies"].copy()
         decision = self.decisions[-1]
         self.episode = Episode(self.policies[decision.policy], decision, state["allowed"].copy(), state["left"])
+
+
+def restored(belief: Belief, state: dict[str, Any]) -> Belief:
+    """A belief on the same counts, as it was when `state` was taken."""
+    return Belief.from_state_dict(belief.counts, belief.confidence, belief.delta, belief.built_with, state)

@@ -9,10 +9,10 @@ import numpy as np
 
 from surefooted import planning
 from surefooted.agents.agent import Decision
-from surefooted.agents.player import UNLIMITED, Episode, Player
+from surefooted.agents.player import UNLIMITED, Episode, Player, restored
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.belief import LiveSet
+from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.confidence import Confidence, likelihood
@@ -29,6 +29,8 @@ class UCRL2(Player):
     covers them. `knowledge` makes the set smaller; once it is contradicted, the data alone make it.
     """
 
+    belief: Belief
+
     def __init__(
         self,
         space: Space,
@@ -43,17 +45,12 @@ class UCRL2(Player):
         if not 0 < delta < 1:
             raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
         super().__init__(space, Counts(space, bounded), seed)
-        self.live, self.dynamic = LiveSet(confidence, self.counts, delta, knowledge), dynamic
+        self.belief, self.dynamic = Belief(self.counts, confidence, delta, knowledge), dynamic
         self.last_length = 0  # T_{k-1}
-
-    @property
-    def informed(self) -> LiveSet | None:
-        """The set that holds what was declared beforehand, if anything was."""
-        return self.live if self.live.knowledge is not None else None
 
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before."""
-        self.live.trust(knowledge)
+        self.belief.trust(knowledge)
 
     def begin(self, s: int) -> None:
         """The run begins in s, or goes on there after a reset: an optimist may be moved."""
@@ -64,7 +61,7 @@ class UCRL2(Player):
 
     def plausible(self) -> Plausible:
         """The confidence set of what has been counted."""
-        return self.live.current()  # step 2
+        return self.belief.plausible()  # step 2
 
     def propose(self, plausible: Plausible, t: int) -> Plan:
         """The optimistic policy for an episode that begins after t steps, to r_max / sqrt(t + 1)."""
@@ -84,11 +81,11 @@ class UCRL2(Player):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"last_length": self.last_length, "live": self.live.state_dict()}
+        return self._player_state() | {"last_length": self.last_length, "belief": self.belief.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         self._restore_player(state)
         self.last_length = state["last_length"]
-        self.live.load_state_dict(state["live"])
+        self.belief = restored(self.belief, state["belief"])
         return self

@@ -153,8 +153,8 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     episode absorbs, such an agent is told of the steps left, in which nothing happens (and 0 is earned). An agent whose
     mechanics observe their noise is told `info["noise"]`.
     """
-    log, informed = Transcript(), getattr(agent, "informed", None)
-    needs_noise = informed is not None and informed.noise is not None
+    log, belief = Transcript(), getattr(agent, "belief", None)
+    needs_noise = belief is not None and belief.noise is not None
     if needs_noise and bridge.terminal is not None and isinstance(agent, EpisodicPlayer):
         fault = "the steps left after an end that absorbs have no noise to tell: infer it, or let episodes restart"
         raise InvalidInput("agent and environment do not fit", [fault])

@@ -216,10 +216,10 @@ def _teller(
     seed: int | np.random.SeedSequence,
 ) -> Callable[[Ints, Ints], Ints] | None:
     """What tells the true noise [n, C] of steps to an agent whose mechanics observe it; None if they do not."""
-    informed = agent.informed
-    if informed is None or informed.noise is None:
+    belief = agent.belief
+    if belief is None or belief.noise is None:
         return None
-    declared = informed.noise.mechanics
+    declared = belief.noise.mechanics
     if mechanics is None or not laws:
         fault = "its mechanics observe their noise, and the problem has no mechanics and laws to draw it from"
         raise InvalidInput("agent and problem do not fit", [fault])
@@ -267,21 +267,22 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
     agent.begin(problem.start)
     s, done, drawn = problem.start, 0, len(draws)
     while done < steps:
-        episode, informed = agent.episode, agent.informed
+        episode, belief = agent.episode, agent.belief
+        told = belief is not None and belief.knowledge is not None
         assert episode is not None
         if drawn == len(draws):
             playing.draw_steps(world, mdp.noise.code, draws)
             drawn = 0
         part = slice(done, done + min(episode.left, len(draws) - drawn, steps - done))
-        before = None if informed is None else (agent.coin.bit_generator.state, episode.allowed.copy())
+        before = None if not told else (agent.coin.bit_generator.state, episode.allowed.copy())
         length, u = _play_part(mdp, agent, episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
         part = slice(done, done + length)
         noise = None if teller is None else teller(pairs[part], next_states[part])
-        if informed is not None and before is not None:
-            last = informed.first_contradiction(pairs[part], rewards[part], next_states[part], noise)
-            if 0 <= last < length - 1:  # it stops there: play again as far as that, with the same draws
+        if belief is not None and before is not None:
+            last = belief.until_contradiction(pairs[part], rewards[part], next_states[part], noise)
+            if last < length:  # it stops there: play again as far as that, with the same draws
                 agent.coin.bit_generator.state, episode.allowed[:] = before
-                part = slice(done, done + last + 1)
+                part = slice(done, done + last)
                 outputs = (pairs[part], rewards[part], next_states[part])
                 length, u = _play_part(mdp, agent, episode, s, draws[drawn:], *outputs)
                 noise = None if noise is None else noise[:length]
