@@ -18,11 +18,12 @@ import adversarial_episodes as nasty
 from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
-from surefooted.agents.ucrl2 import UCRL2
+from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.data.history import read_history
 from surefooted.errors import NoSingleGain
 from surefooted.knowledge.knowledge import Knowledge
-from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
+from surefooted.knowledge.mechanics import Mechanics
+from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.problems.problem import Problem
 from surefooted.sets import confidence as sets
 from surefooted.sets.plausible import Plausible
@@ -211,16 +212,17 @@ def what_is_false(rng, world):
 
 def impossible(knowledge, pair, r, s_next, noise):
     """Whether one step cannot be if what was declared is true, by the definitions alone."""
-    mechanics = knowledge.mechanics
+    declared, mechanics = knowledge.declared, knowledge.mechanics
     if mechanics is not None:
         after = mechanics.outcomes(pair)
         lost = s_next not in after if noise is None else int(after[noise]) != s_next
     else:
-        row = knowledge.successor_state[knowledge.successor_ptr[pair] : knowledge.successor_ptr[pair + 1]]
-        lost = bool(knowledge.declared[pair]) and s_next not in row
+        ptr = declared.successor_ptr
+        row = declared.successor_state[ptr[pair] : ptr[pair + 1]]
+        lost = bool(declared.has_successors[pair]) and s_next not in row
     unpaid = False
-    if knowledge.reward_range is not None:
-        low, high = (float(end[pair]) for end in knowledge.reward_range)
+    if declared.reward_low is not None:
+        low, high = float(declared.reward_low[pair]), float(declared.reward_high[pair])
         unpaid = not low - 1e-9 <= r <= high + 1e-9
     return bool(lost or unpaid)
 
@@ -246,17 +248,21 @@ def same_set(a, b):
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
 
 
-def anew(live):
-    """The set that the knowledge of a live one makes, and its conflicts, by an object that remembers nothing."""
-    own, noise = live.knowledge, live.noise
-    known = Knowledge.__new__(Knowledge)
-    known.__setstate__(own.__getstate__())
+def belief_of(agent):
+    """What an agent, or the learner that it holds, believes."""
+    return getattr(agent, "learner", agent).belief
+
+
+def anew(belief):
+    """The set that a belief's knowledge makes of its counts, and its conflicts, by objects that remember nothing."""
+    known, noise = belief.knowledge, belief.noise
     if noise is not None:
         told = NoiseCounts(noise.mechanics)
         for mine, theirs in zip(told.values, noise.values, strict=True):
             mine[:] = theirs
         noise = told
-    return known.read(live.confidence, live.counts, live.delta, noise)
+    question = (belief.confidence, belief.counts, belief.delta, noise)
+    return known.plausible(*question), known.conflicts(*question)
 
 
 # -- learners that are watched ----------------------------------------------------------------------------------------
@@ -266,26 +272,27 @@ class Watching(adversarial.Mischief):
     """Notes whether its sets held the truth, and were those of the knowledge; may propose what is worst."""
 
     def __init__(self, problem, seed, wicked, **options):
-        UCRL2.__init__(self, problem.space, **options)
+        UCRL2Learner.__init__(self, problem.space, **options)
         self.rng, self.problem, self.wicked = np.random.default_rng(seed), problem, wicked
         self.worst = adversarial.a_baseline(self.rng, problem.mdp, "worst")
         self.favourite = adversarial.a_baseline(self.rng, problem.mdp, "random")
         self.held, self.wrong, self._watched = True, [], (-1, None)
 
     def propose(self, plausible, t):
-        return super().propose(plausible, t) if self.wicked else UCRL2.propose(self, plausible, t)
+        return super().propose(plausible, t) if self.wicked else UCRL2Learner.propose(self, plausible, t)
 
     def plausible(self) -> Plausible:
-        believed = self.live.knowledge is not None and not self.live.contradictions
+        belief = self.belief
+        believed = belief.knowledge is not None and not belief.contradictions
         plausible = super().plausible()
-        now = (self.counts.added, self.live.knowledge)
+        now = (self.counts.added, belief.knowledge)
         if now != self._watched:
             self._watched = now
             self.held = self.held and plausible.contains(self.problem.mdp)
             if believed and self.rng.random() < 0.1:
-                exact, conflicts = anew(self.live)
-                if bool(conflicts) != bool(self.live.contradictions):
-                    self.wrong.append(f"{conflicts} in the data, {self.live.contradictions} noticed")
+                exact, conflicts = anew(belief)
+                if bool(conflicts) != bool(belief.contradictions):
+                    self.wrong.append(f"{conflicts} in the data, {belief.contradictions} noticed")
                 if not conflicts and not same_set(exact, plausible):
                     self.wrong.append(f"after {self.counts.total} steps the set is not that of the knowledge")
         return plausible
@@ -479,7 +486,8 @@ def false_average_run(rng, problem, world, steps, certificate, is_known, tally, 
             decision = agent.act(s)
         pair = space.pair(s, decision.action)
         r, s_next = mdp.draw(draws, pair)
-        mechanics = None if agent.informed is None else agent.informed.knowledge.mechanics
+        known = belief_of(agent).knowledge
+        mechanics = None if known is None else known.mechanics
         noise = world.told(teller, pair, s_next, mechanics)
         agent.observe(s, decision.action, r, s_next, noise)
         if seen is None and told_at is None and impossible(knowledge, pair, r, s_next, noise):
@@ -628,7 +636,8 @@ def false_episodic_run(rng, world, case, episodes, is_known, tally, label, midwa
             a = agent.act(agent.state).action
             pair = space.pair(agent.state, a)
             r, s_next = tables[h].draw(draws, pair)
-            mechanics = None if agent.informed is None else agent.informed.knowledge.mechanics
+            known = belief_of(agent).knowledge
+            mechanics = None if known is None else known.mechanics
             noise = world.told(teller, pair, s_next, mechanics)
             quiet = not agent.contradictions
             agent.observe(agent.state, a, r, s_next, noise)

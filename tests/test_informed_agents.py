@@ -13,14 +13,17 @@ import pytest
 
 import adversarial_structure as structure
 import surefooted as sf
+from adversarial_structure import belief_of
 from surefooted import solve, studies
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
-from surefooted.certificates.replay import Past
+from surefooted.certificates.certificate import Past, Question
 from surefooted.data.counts import Counts
 from surefooted.data.history import read_history, write_history
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
-from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
+from surefooted.knowledge.mechanics import Mechanics
+from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.problems.problem import Problem
 from surefooted.sets import confidence as sets
 from surefooted.simulation import playing as simulation
@@ -68,9 +71,9 @@ def too_small(problem):
 
 
 KNOWN = {
-    "mechanics": lambda problem: Knowledge.of(problem, "mechanics"),
-    "all": lambda problem: Knowledge.of(problem, "mechanics", "rewards"),
-    "successors": lambda problem: Knowledge.of(problem, "rewards", "successors"),
+    "mechanics": lambda problem: problem.knowledge("mechanics"),
+    "all": lambda problem: problem.knowledge("mechanics", "rewards"),
+    "successors": lambda problem: problem.knowledge("rewards", "successors"),
     "false": too_small,
     "bounds": lambda problem: Knowledge(problem.space, reward_bounds=(0.0, 0.5)),  # false
 }
@@ -118,8 +121,8 @@ class Told(Live):
         decision = self.agent.act(self.s)
         pair = self.problem.space.pair(self.s, decision.action)
         r, s_next = self.problem.mdp.draw(self.world, pair)
-        informed, xi = self.agent.informed, None
-        if informed is not None and informed.noise is not None:
+        belief, xi = belief_of(self.agent), None
+        if belief.noise is not None:
             if self.noise is not None:
                 xi = self.noise[len(self.history)]
             else:
@@ -246,7 +249,7 @@ def test_live_equals_simulated_with_observed_noise(kind, components, monkeypatch
         return told[-1]
 
     monkeypatch.setattr(Mechanics, "draw_noise", recorded)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     agent = build(kind, problem, knowledge)
     run = run_of(problem, agent, 120, 5)
     live = Told(build(kind, problem, knowledge), problem, 5, np.concatenate(told))
@@ -255,15 +258,15 @@ def test_live_equals_simulated_with_observed_noise(kind, components, monkeypatch
         zip(*(column.ravel().tolist() for column in (run.pairs, run.rewards, run.next_states)), strict=True)
     )
     assert same(agent.state_dict(), live.agent.state_dict())
-    assert sum(int(values.sum()) for values in agent.informed.noise.values) == 120 * components
+    assert sum(int(values.sum()) for values in belief_of(agent).noise.values) == 120 * components
     assert not agent.contradictions
 
 
 def test_observed_noise_is_drawn_by_its_laws_and_leads_where_the_step_led():
     problem = stock(observed=True, components=2)
-    agent = build("UCRL2", problem, Knowledge.of(problem, "mechanics"))
+    agent = build("UCRL2", problem, problem.knowledge("mechanics"))
     simulate(problem, agent, 20_000, 1)
-    for values, law in zip(agent.informed.noise.values, problem.laws, strict=True):
+    for values, law in zip(belief_of(agent).noise.values, problem.laws, strict=True):
         assert np.abs(values / 20_000 - law).max() < 0.02  # more than 5 standard deviations
 
 
@@ -299,9 +302,9 @@ def test_how_many_steps_are_counted_at_a_time_changes_nothing(kind, known, monke
 def test_rewards_that_leave_their_range_contradict_nothing_that_is_true():
     problem = sf.problems.inventory()
     for parts in (("mechanics",), ("mechanics", "rewards"), ("rewards", "successors")):
-        agent = UCRL2(problem.space, bounded=False, knowledge=Knowledge.of(problem, *parts))
+        agent = UCRL2(problem.space, bounded=False, knowledge=problem.knowledge(*parts))
         simulate(problem, agent, 1000, 1)
-        assert not agent.contradictions and agent.plausible().contains(problem.mdp)
+        assert not agent.contradictions and agent.learner.plausible().contains(problem.mdp)
 
 
 @pytest.mark.parametrize("known", ["false", "bounds"])
@@ -311,8 +314,8 @@ def test_an_unconservative_learner_goes_on_with_the_set_of_the_data_alone(kind, 
     agent = build(kind, problem, KNOWN[known](problem))
     run_of(problem, agent, 400, 3)
     assert agent.contradictions
-    plain = LiveSet(agent.live.confidence, agent.counts, agent.live.delta)
-    assert structure.same_set(agent.plausible(), plain.current())
+    plain = Belief(agent.counts, belief_of(agent).confidence, belief_of(agent).delta)
+    assert structure.same_set(agent.learner.plausible(), plain.plausible())
     assert agent.decisions[-1].role == "optimistic"
 
 
@@ -323,7 +326,7 @@ def test_without_knowledge_the_run_is_the_same_as_ever(kind):
     second.trust(None)
     for agent in (first, second):
         run_of(problem, agent, 200, 9)
-    assert first.informed is None and second.informed is None and first.contradictions == []
+    assert belief_of(first).knowledge is None and belief_of(second).knowledge is None and first.contradictions == []
     assert same(but_trust(first), but_trust(second))
 
 
@@ -335,7 +338,7 @@ def test_without_knowledge_the_run_is_the_same_as_ever(kind):
 @pytest.mark.parametrize("how", ["state", "pickle"])
 def test_restored_in_the_middle_it_plays_the_same_future(kind, observed, how):
     problem = world(kind, observed=observed, components=2)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     live = Told(build(kind, problem, knowledge), problem, 3)
     for steps in (1, 54):
         live.play(steps)
@@ -368,7 +371,7 @@ def test_pickled_after_trust_it_does_not_go_back_to_what_was_contradicted():
     live.agent.trust(None)
     live.play(10)
     twin = copied(live)
-    assert twin.agent.informed is None
+    assert belief_of(twin.agent).knowledge is None
     plays_on(live, twin)
 
 
@@ -385,20 +388,20 @@ def test_restored_after_trust_it_does_not_go_back_to_what_was_contradicted(kind)
         twin = fork(live, lambda: build(kind, problem, knowledge))
     except InvalidInput:
         return  # to be refused is as good
-    assert twin.agent.informed is None
+    assert belief_of(twin.agent).knowledge is None
 
 
 def but_trust(agent):
     """Its state, whatever it was built with and told to trust since."""
     state = agent.state_dict()
-    (state if "live" in state else state["learner"])["live"].pop("trusted")
+    (state if "belief" in state else state["learner"])["belief"].pop("trusted")
     return state
 
 
 def plain(agent):
     """The set of the data alone."""
     learner = getattr(agent, "learner", agent)
-    return LiveSet(learner.live.confidence, learner.counts, learner.live.delta).current()
+    return Belief(learner.counts, learner.belief.confidence, learner.belief.delta).plausible()
 
 
 # -- trust ------------------------------------------------------------------------------------------------------------
@@ -407,7 +410,7 @@ def plain(agent):
 @pytest.mark.parametrize("kind", (*STEPS, *EPISODES))
 def test_trust_before_the_start_is_as_good_as_being_told_at_once(kind):
     problem = world(kind)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     told, later = build(kind, problem, knowledge), build(kind, problem, KNOWN["false"](problem))
     later.trust(None)
     later.trust(knowledge)
@@ -419,18 +422,18 @@ def test_trust_before_the_start_is_as_good_as_being_told_at_once(kind):
 @pytest.mark.parametrize("kind", (*STEPS, *EPISODES))
 def test_trust_brings_observed_noise_before_the_start_only(kind):
     problem = world(kind, observed=True)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     agent = build(kind, problem)
     agent.trust(knowledge)
     live = Told(agent, problem, 2)
     live.play(20)
-    assert agent.informed.noise.values[0].sum() == 20
+    assert belief_of(agent).noise.values[0].sum() == 20
     late = Told(build(kind, problem), problem, 2)
     late.play(20)
     before = late.agent.state_dict()
     with pytest.raises(InvalidInput, match="comes too late"):
         late.agent.trust(knowledge)
-    assert same(before, late.agent.state_dict()) and late.agent.informed is None
+    assert same(before, late.agent.state_dict()) and belief_of(late.agent).knowledge is None
 
 
 @pytest.mark.parametrize("kind", ["UCBVI", "CUCBVI"])
@@ -439,7 +442,7 @@ def test_observed_noise_comes_too_late_within_the_first_episode(kind):
     live = Told(build(kind, problem), problem, 2)
     live.play(2)
     try:
-        live.agent.trust(Knowledge.of(problem, "mechanics"))
+        live.agent.trust(problem.knowledge("mechanics"))
     except InvalidInput as error:
         assert "too late" in str(error)
         return
@@ -453,7 +456,7 @@ def test_after_trust_a_contradicted_agent_explores_again_and_nothing_old_is_left
     live.play(400)
     agent = live.agent
     assert agent.contradictions and agent.decisions[-1].role == "baseline"
-    agent.trust(Knowledge.of(problem, "mechanics"))
+    agent.trust(problem.knowledge("mechanics"))
     assert agent.contradictions == []
     live.play(400)
     assert agent.contradictions == []
@@ -503,7 +506,7 @@ def test_trust_in_the_middle_of_exploring_bounds_that_episode_anew_too(word):
     certificate = agent.certificate
     certificate.restart(agent.learner.plausible(), past_of(agent))
     plan = agent.learner.propose(agent.learner.plausible(), agent.t)
-    again = certificate.offer(agent.learner.plausible(), plan.policy, past_of(agent), 1, False).budget
+    again = certificate.offer(Question(agent.learner.plausible(), plan.policy, past_of(agent), 1, 1)).budget
     assert budget <= again + 1e-12
 
 
@@ -516,11 +519,11 @@ def test_a_learner_that_trusts_other_knowledge_in_the_middle_uses_it_at_its_next
     problem = world(kind)
     live = Told(build(kind, problem), problem, 3)
     live.play(40)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     live.agent.trust(knowledge)
     agent = live.agent
-    exact = knowledge.plausible(agent.live.confidence, agent.counts, agent.live.delta)
-    assert structure.same_set(agent.plausible(), exact)
+    exact = knowledge.plausible(belief_of(agent).confidence, agent.counts, belief_of(agent).delta)
+    assert structure.same_set(agent.learner.plausible(), exact)
     live.play(40)
     assert not agent.contradictions
 
@@ -536,13 +539,12 @@ def test_knowledge_that_the_past_contradicts_is_contradicted_as_soon_as_it_is_tr
     assert live.agent.decisions[-1].role == "baseline"
 
 
-def test_an_own_learner_must_be_told_by_its_owner():
-    class Own:
-        counts = Counts(arms().space)
-
-    agent = CUCRL2(arms().space, baseline=Baseline(arms().baseline), alpha=0.5, learner=Own())
-    with pytest.raises(InvalidInput, match="an own learner is given"):
-        agent.trust(None)
+def test_what_is_no_learner_is_refused_by_name():
+    space, baseline = arms().space, Baseline(arms().baseline)
+    with pytest.raises(InvalidInput, match="must be an AverageLearner or an agent that has one, not Counts"):
+        CUCRL2(space, baseline=baseline, alpha=0.5, learner=Counts(space))
+    with pytest.raises(InvalidInput, match="must be an EpisodicLearner or an agent that has one"):
+        CUCBVI(space, 2, baseline=baseline, alpha=0.5, learner=UCRL2(space))
 
 
 # -- budgets under a contradiction -------------------------------------------------------------------------------------
@@ -575,7 +577,7 @@ ODD = [None, 3, -1, (0, 0), 0.5, "1", True, (), [[0, 1]], np.array([[0], [1]])]
 )
 def test_noise_that_is_missing_or_impossible_is_refused_and_changes_nothing(kind, noise):
     problem = world(kind, observed=True)
-    live = Told(build(kind, problem, Knowledge.of(problem, "mechanics")), problem, 3)
+    live = Told(build(kind, problem, problem.knowledge("mechanics")), problem, 3)
     live.play(9)
     live.begin_if_due()
     agent = live.agent
@@ -591,7 +593,7 @@ def test_noise_that_is_missing_or_impossible_is_refused_and_changes_nothing(kind
 @pytest.mark.parametrize("noise", [1.0, np.float32(1)], ids=repr)
 def test_a_whole_number_that_is_a_float_is_taken_or_refused(kind, noise):
     problem = world(kind, observed=True)
-    live = Told(build(kind, problem, Knowledge.of(problem, "mechanics")), problem, 3)
+    live = Told(build(kind, problem, problem.knowledge("mechanics")), problem, 3)
     live.play(9)
     live.begin_if_due()
     agent, a = live.agent, live.agent.act(live.s).action
@@ -619,7 +621,7 @@ def test_noise_that_is_not_expected_is_refused_and_changes_nothing(kind, knowled
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_that_leads_elsewhere_contradicts_the_mechanics(kind):
     problem = world(kind, observed=True)
-    live = Told(build(kind, problem, Knowledge.of(problem, "mechanics")), problem, 3)
+    live = Told(build(kind, problem, problem.knowledge("mechanics")), problem, 3)
     live.play(8)
     live.begin_if_due()
     agent, s = live.agent, live.s
@@ -637,7 +639,7 @@ def test_knowledge_of_another_space_is_refused_and_changes_nothing(kind):
     problem, other = world(kind), arms()
     with pytest.raises(InvalidInput, match="the agent on"):
         build(kind, problem, Knowledge(other.space))
-    live = Told(build(kind, problem, Knowledge.of(problem, "mechanics")), problem, 3)
+    live = Told(build(kind, problem, problem.knowledge("mechanics")), problem, 3)
     live.play(30)
     before = live.agent.state_dict()
     with pytest.raises(InvalidInput, match="the agent on"):
@@ -651,30 +653,30 @@ def test_knowledge_of_another_space_is_refused_and_changes_nothing(kind):
 def test_knowledge_with_balls_is_refused(kind, confidence):
     problem = world(kind)
     with pytest.raises(InvalidInput, match="is not made of them"):
-        build(kind, problem, Knowledge.of(problem, "mechanics"), confidence=confidence)
+        build(kind, problem, problem.knowledge("mechanics"), confidence=confidence)
     agent = build(kind, problem, confidence=confidence)
     with pytest.raises(InvalidInput, match="is not made of them"):
-        agent.trust(Knowledge.of(problem, "mechanics"))
-    assert agent.informed is None
+        agent.trust(problem.knowledge("mechanics"))
+    assert belief_of(agent).knowledge is None
 
 
 def test_the_papers_bonus_with_knowledge_is_refused():
     problem = stock(4)
     with pytest.raises(InvalidInput, match="knowledge has no effect"):
-        UCBVI(problem.space, 4, bonus="hoeffding", episodes=9, knowledge=Knowledge.of(problem, "rewards"))
+        UCBVI(problem.space, 4, bonus="hoeffding", episodes=9, knowledge=problem.knowledge("rewards"))
 
 
 def test_the_papers_bonus_refuses_to_trust_knowledge_later():
     problem = stock(4)
     agent = UCBVI(problem.space, 4, bonus="hoeffding", episodes=9)
     with pytest.raises(InvalidInput, match="knowledge has no effect"):
-        agent.trust(Knowledge.of(problem, "rewards"))
+        agent.trust(problem.knowledge("rewards"))
 
 
 @pytest.mark.parametrize("kind", ["UCRL2", "CUCRL2", "UCBVI", "CUCBVI"])
 def test_observed_mechanics_cannot_be_simulated_where_there_are_no_laws(kind):
     problem = world(kind, observed=True)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     bare = Problem("bare", problem.mdp, problem.baseline, 0, problem.horizon)
     agent = build(kind, problem, knowledge)
     with pytest.raises(InvalidInput, match="has no mechanics and laws to draw it from"):
@@ -717,7 +719,7 @@ def rows_of(problem, n, *more):
 @pytest.mark.parametrize("kind", (*STEPS, "UCBVI", "CUCBVI", "CUCBVI unknown"))
 def test_a_log_that_contradicts_the_knowledge_keeps_an_agent_on_the_baseline_from_the_start(kind):
     problem = world(kind)
-    agent = build(kind, problem, Knowledge.of(problem, "mechanics"))
+    agent = build(kind, problem, problem.knowledge("mechanics"))
     read_history(rows_of(problem, 40, (99, 0, 0, 0, 0.0, 3)), problem.space).into(agent)
     run_of(problem, agent, 200, 1)
     assert "state 0, action 0: led to state 3 (1 times), which was declared impossible" in agent.contradictions[0]
@@ -725,7 +727,7 @@ def test_a_log_that_contradicts_the_knowledge_keeps_an_agent_on_the_baseline_fro
         assert all(decision.role == "baseline" for decision in agent.decisions)
         assert all(agent.contradictions[0] in decision.reason for decision in agent.decisions)
     else:
-        assert structure.same_set(agent.plausible(), plain(agent))
+        assert structure.same_set(agent.learner.plausible(), plain(agent))
 
 
 @pytest.mark.parametrize("kind", ["UCRL2", "CUCRL2", "CUCRL2 unknown", "UCBVI", "CUCBVI"])
@@ -733,7 +735,7 @@ def test_a_log_that_fits_makes_an_informed_agent_explore_sooner(kind):
     problem = world(kind)
     explored = []
     for rows in (0, 400):
-        agent = build(kind, problem, Knowledge.of(problem, "mechanics"))
+        agent = build(kind, problem, problem.knowledge("mechanics"))
         if rows:
             read_history(rows_of(problem, rows), problem.space).into(agent)
         run_of(problem, agent, 300, 1)
@@ -744,10 +746,10 @@ def test_a_log_that_fits_makes_an_informed_agent_explore_sooner(kind):
 
 def test_a_log_tells_no_noise_and_what_is_observed_counts_for_itself():
     problem = stock(observed=True)
-    agent = build("CUCRL2", problem, Knowledge.of(problem, "mechanics"))
+    agent = build("CUCRL2", problem, problem.knowledge("mechanics"))
     read_history(rows_of(problem, 100), problem.space).into(agent)
     Told(agent, problem, 1).play(50)
-    assert agent.counts.total == 150 and agent.informed.noise.values[0].sum() == 50 and not agent.contradictions
+    assert agent.counts.total == 150 and belief_of(agent).noise.values[0].sum() == 50 and not agent.contradictions
 
 
 # -- the set ----------------------------------------------------------------------------------------------------------
@@ -768,18 +770,18 @@ def test_the_live_set_is_that_of_the_knowledge_at_each_step(kind, known, confide
         noise = None
         if observed and fresh.mechanics is not None:
             noise = NoiseCounts(fresh.mechanics)
-            noise.values[0][:] = agent.informed.noise.values[0]
-        exact = fresh.plausible(confidence, agent.counts, agent.live.delta, noise)
+            noise.values[0][:] = belief_of(agent).noise.values[0]
+        exact = fresh.plausible(confidence, agent.counts, belief_of(agent).delta, noise)
         if not agent.contradictions:
-            assert structure.same_set(agent.live.current(), exact)
+            assert structure.same_set(belief_of(agent).plausible(), exact)
     assert confidence is sets.simplified_bernstein or not agent.contradictions
 
 
 def test_a_knowledge_may_be_shared_by_agents_that_take_turns():
     problem = stock()
-    shared = Knowledge.of(problem, "rewards", "successors")
+    shared = problem.knowledge("rewards", "successors")
     lives = [Told(build("CUCRL2", problem, shared), problem, seed) for seed in (1, 2)]
-    alone = [Told(build("CUCRL2", problem, Knowledge.of(problem, "rewards", "successors")), problem, s) for s in (1, 2)]
+    alone = [Told(build("CUCRL2", problem, problem.knowledge("rewards", "successors")), problem, s) for s in (1, 2)]
     for _ in range(150):
         for live in lives:
             live.step()
@@ -800,8 +802,8 @@ def test_stages_of_their_own_are_played_with_what_is_true_of_all_of_them():
     knowledge = Knowledge(problem.space, successors=support)
     agent = UCBVI(problem.space, 3, stage_dependent=True, knowledge=knowledge)
     simulate_episodes(mdp, agent, np.zeros(60, dtype=int), 1)
-    assert not agent.contradictions and agent.plausible().contains(mdp)
-    false = UCBVI(problem.space, 3, stage_dependent=True, knowledge=Knowledge.of(problem, "successors"))
+    assert not agent.contradictions and agent.learner.plausible().contains(mdp)
+    false = UCBVI(problem.space, 3, stage_dependent=True, knowledge=problem.knowledge("successors"))
     simulate_episodes(mdp, false, np.zeros(60, dtype=int), 1)
     assert false.contradictions
 
@@ -857,7 +859,7 @@ def test_a_study_tells_its_agents_what_it_says(kind, knowledge):
     problem = building.check(study)
     for setting in study.settings:
         agent = building.build_agent(study, setting, problem, np.random.SeedSequence(0))
-        assert (agent.informed is not None) == (setting.agent == "told")
+        assert (belief_of(agent).knowledge is not None) == (setting.agent == "told")
         run_of(problem, agent, 40, 0)
         assert not agent.contradictions
 
@@ -879,7 +881,7 @@ def test_a_study_gives_its_agents_a_log(kind, tmp_path, monkeypatch):
     study = study_of(kind, more='history = "log.csv"')
     building.check(study)
     told = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0))
-    assert told.learner.counts.total == 200 and told.informed is not None
+    assert told.learner.counts.total == 200 and belief_of(told).knowledge is not None
     run_of(problem, told, 40, 1)
     assert not told.contradictions
     missing = study_of(kind, more='history = "nowhere.csv"')
@@ -950,18 +952,18 @@ class Teller(gymnasium.Wrapper):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_informed_agent_is_driven_in_an_environment(kind):
     problem = world(kind)
-    agent = build(kind, problem, Knowledge.of(problem, "mechanics"))
+    agent = build(kind, problem, problem.knowledge("mechanics"))
     log = sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(problem)), agent, 120, seed=1)
-    assert len(log.rewards) == 120 and not agent.contradictions and agent.informed.noise is None
+    assert len(log.rewards) == 120 and not agent.contradictions and belief_of(agent).noise is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_noise_of_an_environment_is_told(kind):
     problem = world(kind, observed=True)
-    knowledge = Knowledge.of(problem, "mechanics")
+    knowledge = problem.knowledge("mechanics")
     agent = build(kind, problem, knowledge)
     sf.gym.drive(sf.gym.Bridge(Teller(problem)), agent, 120, seed=1)
-    assert agent.informed.noise.values[0].sum() == 120 and not agent.contradictions
+    assert belief_of(agent).noise.values[0].sum() == 120 and not agent.contradictions
     liar = build(kind, problem, knowledge)
     sf.gym.drive(sf.gym.Bridge(Teller(problem, lie=True)), liar, 120, seed=1)
     assert "leads to state" in liar.contradictions[0]
@@ -1015,7 +1017,7 @@ def test_a_study_may_tell_the_noise_or_import_what_is_known(tmp_path, monkeypatc
     problem = building.check(study)
     told, own = (building.build_agent(study, s, problem, np.random.SeedSequence(0)) for s in study.settings)
     run_of(problem, told, 300, 1)
-    assert told.informed.noise.values[0].sum() == 300 and not told.contradictions
-    assert own.informed.knowledge.reward_mean is not None
+    assert belief_of(told).noise.values[0].sum() == 300 and not told.contradictions
+    assert belief_of(own).knowledge.declared.reward_mean is not None
     with pytest.raises(InvalidInput, match="name them too"):
-        Knowledge.of(problem, "noise")
+        problem.knowledge("noise")

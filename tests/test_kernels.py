@@ -15,7 +15,19 @@ from scipy.sparse.csgraph import connected_components
 import oracles
 import surefooted as sf
 from surefooted.data import log_rows
-from surefooted.kernels import bonus, compile, exact, intervals, knowledge, narrow, playing, robust, rows
+from surefooted.kernels import (
+    bonus,
+    compile,
+    exact,
+    intervals,
+    narrow,
+    playing,
+    rewards,
+    robust,
+    rows,
+    shared_noise,
+    successors,
+)
 
 SEEDS = range(12)
 
@@ -49,7 +61,7 @@ def random_chain(seed, n=6, eps=None):
 
 def kernels():
     """Every compiled kernel of the package, by name."""
-    files = (bonus, intervals, exact, knowledge, log_rows, narrow, playing, robust, rows)
+    files = (bonus, intervals, exact, log_rows, narrow, playing, rewards, robust, rows, shared_noise, successors)
     return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
 
 

@@ -13,7 +13,10 @@ import surefooted as sf
 from surefooted import planning
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import intervals, knowledge
+from surefooted.kernels import intervals, rewards, shared_noise, successors
+from surefooted.knowledge import wording
+from surefooted.knowledge.contradictions import impossible_steps
+from surefooted.knowledge.informed_set import InformedSet
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems import garnet, gridworld, inventory, maintenance, riverswim
@@ -44,6 +47,11 @@ def sampled(problem, n, seed, bounded=True, stages=1):
         pairs[t], after[t] = k + space.n_pairs * (t % stages), s
     counts.add_steps(pairs, rewards, after)
     return counts
+
+
+def read(known, *question):
+    """The set and the conflicts."""
+    return known.plausible(*question), known.conflicts(*question)
 
 
 def same(one, other):
@@ -80,7 +88,7 @@ def well_formed(plausible):
 def test_without_knowledge_the_set_is_that_of_the_confidence_function(kind, stages):
     for problem, n in ((garnet(5, 2, 3), 0), (garnet(5, 2, 3), 700), (riverswim(noise=Noise("uniform", 0.3)), 300)):
         counts = sampled(problem, n, 1, stages=stages)
-        plausible, conflicts = Knowledge(problem.space).read(kind, counts, 0.07)
+        plausible, conflicts = read(Knowledge(problem.space), kind, counts, 0.07)
         same(plausible, kind(counts, 0.07))
         assert conflicts == []
     counts = sampled(inventory(), 500, 0, bounded=False, stages=stages)
@@ -103,7 +111,7 @@ def test_declared_successors_by_hand():
     Rows need 3 + 1 + 0 + 3 + 3 = 10 intervals, rewards 5, or 10 for likelihood: J = 20 and 15.
     """
     known = Knowledge(SPACE, successors={(0, 0): [0, 1, 2], (0, 1): {2, 1}, (1, 0): (0,)})
-    assert known.n_row_intervals == 10
+    assert known.declared.n_row_intervals == 10
     counts = Counts(SPACE)
     for s, a, y, times in ((0, 0, 1, 30), (0, 0, 0, 10), (0, 1, 2, 50), (1, 0, 0, 9), (2, 0, 1, 6)):
         for _ in range(times):
@@ -157,10 +165,11 @@ def test_a_pair_never_tried_leads_to_its_successors_and_nowhere_else(kind):
 )
 def test_successors_are_taken_in_every_form(successors):
     known = Knowledge(SPACE, successors=successors)
-    assert known.successor_ptr.tolist() == [0, 2, 4, 5, 7, 9]
-    assert known.successor_state.tolist() == [0, 1, 0, 1, 1, 0, 2, 0, 2] and known.declared.all()
+    declared = known.declared
+    assert declared.successor_ptr.tolist() == [0, 2, 4, 5, 7, 9]
+    assert declared.successor_state.tolist() == [0, 1, 0, 1, 1, 0, 2, 0, 2] and declared.has_successors.all()
     with pytest.raises(ValueError):
-        known.successor_state[0] = 2
+        declared.successor_state[0] = 2
 
 
 @kinds
@@ -171,26 +180,31 @@ def test_rows_without_new_visits_are_remembered_and_the_set_is_that_of_a_first_c
     parts["successors"][12 - open_pairs :] = [None] * open_pairs
     known, K = Knowledge(problem.space, **parts), problem.space.n_pairs
     several = [Counts(problem.space), Counts(problem.space), Counts(problem.space, stages=2)]
+    readers = {(i, d): InformedSet(known.declared, kind, several[i], d) for i in range(3) for d in (0.1, 0.2)}
     for t in range(40):
-        counts = several[int(rng.integers(3)) if t % 10 == 0 else 0]
+        i = int(rng.integers(3)) if t % 10 == 0 else 0
+        counts = several[i]
         pairs = rng.integers(K, size=int(rng.integers(3)))
         after = np.array([problem.mdp.draw(rng, k)[1] for k in pairs], dtype=np.int64)
         if t == 30 and open_pairs < 12:  # one of them cannot be
             pairs, after = np.array([0]), np.setdiff1d(np.arange(6), parts["successors"][0])[:1]
         counts.add_steps(pairs, problem.mdp.r[pairs], after)
         delta = 0.1 if t % 7 else 0.2
-        plausible, conflicts = known.read(kind, counts, delta)
-        fresh, fresh_conflicts = Knowledge(problem.space, **parts).read(kind, counts, delta)
+        plausible, conflicts = read(known, kind, counts, delta)
+        reading = readers[i, delta].read()
+        fresh, fresh_conflicts = read(Knowledge(problem.space, **parts), kind, counts, delta)
         same(plausible, fresh)
+        same(reading.plausible, fresh)
+        assert wording.conflicts(known.declared, counts, reading) == fresh_conflicts
         assert conflicts == fresh_conflicts and bool(conflicts) == (
             t >= 30 and counts is several[0] and open_pairs < 12
         )
         plausible.p_lower[:] = nan  # the set is its owner's
     restored = Counts.from_state_dict(problem.space, several[0].state_dict())
     same(known.plausible(kind, restored, 0.1), Knowledge(problem.space, **parts).plausible(kind, restored, 0.1))
-    again = pickle.loads(pickle.dumps(known))
-    assert again.n_row_intervals == known.n_row_intervals
-    for array in (again.declared, again.successor_ptr, again.successor_state, again.reward_mean):
+    again = pickle.loads(pickle.dumps(known)).declared
+    assert again.n_row_intervals == known.declared.n_row_intervals
+    for array in (again.has_successors, again.successor_ptr, again.successor_state, again.reward_mean):
         with pytest.raises(ValueError):
             array[0] = 0
 
@@ -205,7 +219,7 @@ def test_rows_without_new_visits_are_remembered_and_the_set_is_that_of_a_first_c
 )
 def test_known_means_are_taken_in_every_form_and_are_exact(rewards):
     known = Knowledge(SPACE, rewards=rewards)
-    assert known.reward_mean.tolist() == [0, 0.5, 1, 1.5, 2]
+    assert known.declared.reward_mean.tolist() == [0, 0.5, 1, 1.5, 2]
     for kind in ALL:
         plausible = known.plausible(kind, Counts(SPACE), 0.1)
         assert plausible.r_lower.tolist() == plausible.r_upper.tolist() == [0, 0.5, 1, 1.5, 2]
@@ -221,7 +235,7 @@ def test_known_means_leave_nearly_all_of_delta_to_the_rows():
     loose = Counts(SPACE, bounded=False)  # rewards that may be anything are not compared: all of δ is for the rows
     for _ in range(20):
         loose.add(0, 0, 7.0, 1)
-    plausible, conflicts = known.read(likelihood, loose, 0.1)
+    plausible, conflicts = read(known, likelihood, loose, 0.1)
     assert plausible.p_lower[1] == intervals.likelihood_interval(20.0, 20.0, math.log(15 / 0.1))[0]
     assert conflicts == []
 
@@ -248,7 +262,7 @@ def test_a_wrong_mean_is_found_out_and_the_pair_may_earn_anything(kind):
         for _ in range(n):
             counts.add(0, 0, 2.0 * (rng.random() < 0.5), 1)  # mean 1, as declared
             counts.add(0, 1, 2.0 * (rng.random() < 0.5), 1)
-        plausible, conflicts = known.read(kind, counts, 0.1)
+        plausible, conflicts = read(known, kind, counts, 0.1)
         if n == 1:
             assert conflicts == [] and plausible.r_lower[1] == 0.3
     assert len(conflicts) == 1 and conflicts[0].startswith("state 0, action 1: 3001 rewards with mean")
@@ -316,7 +330,7 @@ def test_a_range_without_width_is_a_mean_and_needs_no_interval():
     for s, a, r in ((0, 0, 0.5), (0, 1, 1.0)):
         for _ in range(30):
             counts.add(s, a, r, 1)
-    plausible, conflicts = known.read(bernstein, counts, 0.9)
+    plausible, conflicts = read(known, bernstein, counts, 0.9)
     assert (plausible.r_lower[0], plausible.r_upper[0], conflicts) == (0.5, 0.5, [])
     x = math.log(3 * 4 * 30 * 31 / 0.9)  # J = 4: four pairs' rewards, and no row has an interval
     assert plausible.r_lower[1] == pytest.approx(max(1 - 3 * 2 * x / 30, 0))
@@ -362,12 +376,12 @@ def test_rewards_of_the_next_state_lie_between_the_extremes_over_the_row(form, k
         "[S, A, S]": table,
         "[K, S]": table[SPACE.pair_state, SPACE.pair_action],
     }[form]
-    for successors in (None, [[0, 1, 2], [1, 2], [0], [0, 2], [0, 1, 2]]):
+    for following in (None, [[0, 1, 2], [1, 2], [0], [0, 2], [0, 1, 2]]):
         counts = Counts(SPACE, bounded=False)  # no comparison with what was earned
         pairs = rng.integers(4, size=200)
         after = np.where(pairs == 2, 0, 2 * rng.integers(1, 2, size=200))
         counts.add_steps(pairs, np.full(200, -5.0), after)
-        known = Knowledge(SPACE, reward_function=given, successors=successors)
+        known = Knowledge(SPACE, reward_function=given, successors=following)
         plausible = known.plausible(kind, counts, 0.2)
         well_formed(plausible)
         for k in range(5):
@@ -385,11 +399,11 @@ def test_a_reward_function_is_cut_to_what_was_earned_and_found_out_when_wrong():
         y = int(rng.random() < 0.5)
         counts.add(0, 0, float(y), y)
         counts.add(1, 0, 0.5, y)
-    plausible, conflicts = known.read(likelihood, counts, 0.1)
+    plausible, conflicts = read(known, likelihood, counts, 0.1)
     assert conflicts == [] and plausible.r_lower[1] == plausible.r_upper[1] == 0.5
     assert plausible.r_lower[0] < 0.5 < plausible.r_upper[0] and plausible.r_upper[0] - plausible.r_lower[0] < 0.1
     wrong = Knowledge(space, reward_function=[[0.0, 1.0], [0.9, 0.9]])
-    plausible, conflicts = wrong.read(likelihood, counts, 0.1)
+    plausible, conflicts = read(wrong, likelihood, counts, 0.1)
     assert len(conflicts) == 1 and "state 1, action 0" in conflicts[0]
     assert (plausible.r_lower[1], plausible.r_upper[1]) == (0.0, 1.0)
     few = Counts(space)
@@ -430,7 +444,7 @@ def test_true_knowledge_keeps_the_truth_and_makes_the_set_smaller(problem, kind)
         problem.mdp.p
     )
     for parts in combinations:
-        plausible, conflicts = Knowledge.of(problem, *parts).read(kind, counts, 0.05)
+        plausible, conflicts = read(problem.knowledge(*parts), kind, counts, 0.05)
         assert conflicts == []
         well_formed(plausible)
         if kind is not simplified_bernstein:
@@ -454,22 +468,22 @@ def test_true_knowledge_keeps_the_truth_and_makes_the_set_smaller(problem, kind)
 
 def test_knowledge_of_a_problem_says_what_there_is():
     problem = inventory()
-    known = Knowledge.of(problem, "rewards", "mechanics")
-    assert known.mechanics.reward is None and np.array_equal(known.reward_mean, problem.mdp.r)
+    known = problem.knowledge("rewards", "mechanics")
+    assert known.mechanics.reward is None and np.array_equal(known.declared.reward_mean, problem.mdp.r)
     assert repr(known) == "Knowledge(Space(n_states=7, n_pairs=28, r_max=1), rewards, mechanics)"
     assert repr(Knowledge(SPACE)) == "Knowledge(Space(n_states=3, n_pairs=5, r_max=2), nothing)"
-    assert Knowledge.of(problem).n_row_intervals == 28 * 7
+    assert problem.knowledge().declared.n_row_intervals == 28 * 7
     with pytest.raises(InvalidInput, match="there is no part 'dynamics'; the parts are rewards, successors, mechanics"):
-        Knowledge.of(problem, "dynamics")
+        problem.knowledge("dynamics")
     with pytest.raises(InvalidInput, match="problem 'riverswim' has no mechanics"):
-        Knowledge.of(riverswim(), "mechanics")
+        riverswim().knowledge("mechanics")
 
 
 @kinds
 def test_a_known_gridworld_has_rows_without_doubt(kind):
     problem = gridworld()  # no move slips
-    known = Knowledge.of(problem, "rewards", "successors")
-    assert known.n_row_intervals == 0
+    known = problem.knowledge("rewards", "successors")
+    assert known.declared.n_row_intervals == 0
     plausible = known.plausible(kind, Counts(problem.space), 0.1)
     assert plausible.contains(problem.mdp) and np.array_equal(plausible.p_lower, plausible.p_upper)
     low = planning.policy_values(plausible, problem.baseline, 10)[0]
@@ -484,7 +498,7 @@ def test_known_means_make_a_valid_set_of_rewards_that_no_interval_covers(kind):
     counts = sampled(problem, 4000, 3, bounded=False)
     assert not likelihood(counts, 0.05).contains(problem.mdp)
     for parts in (("rewards",), ("rewards", "successors"), ("rewards", "mechanics")):
-        plausible, conflicts = Knowledge.of(problem, *parts).read(kind, counts, 0.05)
+        plausible, conflicts = read(problem.knowledge(*parts), kind, counts, 0.05)
         assert plausible.contains(problem.mdp) and conflicts == []
 
 
@@ -493,28 +507,27 @@ def test_sets_serve_planning_and_agents_and_pickling(kind):
     problem = inventory(noise=Noise())
     counts = sampled(problem, 800, 0)
     for parts in (("successors",), ("mechanics",), ("rewards", "mechanics")):
-        known = Knowledge.of(problem, *parts)
-        informed = pickle.loads(pickle.dumps(known.using(kind)))
-        same(informed(counts, 0.1), known.plausible(kind, counts, 0.1))
-        assert informed.__name__ == f"{kind.__name__} with knowledge"
-        plan = planning.optimistic_gain(informed(counts, 0.1), 0.01)
+        known = problem.knowledge(*parts)
+        again = pickle.loads(pickle.dumps(known))
+        same(again.plausible(kind, counts, 0.1), known.plausible(kind, counts, 0.1))
+        plan = planning.optimistic_gain(again.plausible(kind, counts, 0.1), 0.01)
         if kind is not simplified_bernstein:
             assert plan.upper >= sf.solve.optimal_gain(problem.mdp).gain - 0.01
-        agent = sf.UCRL2(problem.space, delta=0.1, confidence=informed, seed=1)
+        agent = sf.UCRL2(problem.space, delta=0.1, confidence=kind, knowledge=again, seed=1)
         agent.begin(problem.start)
-        assert agent.plausible().n_rows == problem.space.n_pairs
+        assert agent.learner.plausible().n_rows == problem.space.n_pairs
 
 
 @valid
 @pytest.mark.parametrize("parts", [("successors",), ("rewards", "successors"), ("rewards",)])
 def test_stages_have_rows_of_their_own(kind, parts):
     problem = gridworld(slip=0.2, noise=Noise("bernoulli"))
-    known, H = Knowledge.of(problem, *parts), 3
+    known, H = problem.knowledge(*parts), 3
     counts = sampled(problem, 900, 2, stages=H)
-    plausible, conflicts = known.read(kind, counts, 0.1)
+    plausible, conflicts = read(known, kind, counts, 0.1)
     assert plausible.stages == H and conflicts == []
     well_formed(plausible)
-    J = H * known.n_row_intervals
+    J = H * known.declared.n_row_intervals
     each = 2 if kind is likelihood else 1
     share = 0.1
     if "rewards" in parts:
@@ -553,35 +566,39 @@ def test_rewards_of_the_next_state_are_those_of_each_stage():
 # What cannot be
 
 
+def first(known, *steps):
+    return impossible_steps(known.declared, *steps).first
+
+
 def test_steps_that_cannot_be_are_named_and_the_first_is_found():
     known = Knowledge(SPACE, successors={(0, 0): [0, 1], (2, 1): [2]}, reward_bounds=(0.5, 1.5))
     pairs, rewards = np.array([0, 1, 0, 4, 2]), np.array([1.0, 0.5, 1.5, 1.6, nan])
     after = np.array([1, 2, 2, 2, 0])
-    assert known.first_contradiction(pairs, rewards, after) == 2
+    assert first(known, pairs, rewards, after) == 2
     assert known.contradictions(pairs, rewards, after) == [
         "step 2: state 0, action 0: led to state 2: not one of its successors",
         "step 3: state 2, action 1: reward 1.6 is outside [0.5, 1.5]",
         "step 4: state 1, action 0: reward nan is outside [0.5, 1.5]",
     ]
-    assert known.first_contradiction(pairs[:2], rewards[:2], after[:2]) == -1
+    assert first(known, pairs[:2], rewards[:2], after[:2]) == -1
     assert known.contradictions(pairs[:2], rewards[:2], after[:2]) == []
-    assert known.first_contradiction(pairs[3:], rewards[3:], after[3:]) == 0
-    assert known.first_contradiction(pairs + 5, rewards, after) == 2  # of the second stage
+    assert first(known, pairs[3:], rewards[3:], after[3:]) == 0
+    assert first(known, pairs + 5, rewards, after) == 2  # of the second stage
     nothing = np.zeros(0, dtype=np.int64)
-    assert known.first_contradiction(nothing, np.zeros(0), nothing) == -1
-    assert Knowledge(SPACE).first_contradiction(pairs, rewards, after) == -1
+    assert first(known, nothing, np.zeros(0), nothing) == -1
+    assert first(Knowledge(SPACE), pairs, rewards, after) == -1
     edge = np.array([1.5 + 1e-10])  # rounding
-    assert known.first_contradiction(np.array([1]), edge, np.array([0])) == -1
+    assert first(known, np.array([1]), edge, np.array([0])) == -1
     for bad in ((pairs[:2], rewards, after), (-pairs, rewards, after), (pairs, rewards, after + 5)):
         with pytest.raises(InvalidInput, match="no such steps"):
             known.contradictions(*bad)
 
 
 def test_steps_that_no_noise_explains_are_named():
-    known = Knowledge.of(inventory(), "mechanics")
+    known = inventory().knowledge("mechanics")
     space = known.space
     pairs = np.array([space.pair(2, 3), space.pair(0, 1)])
-    assert known.first_contradiction(pairs, np.zeros(2), np.array([5, 2])) == 1
+    assert first(known, pairs, np.zeros(2), np.array([5, 2])) == 1
     assert known.contradictions(pairs, np.zeros(2), np.array([0, 6])) == [
         "step 1: state 0, action 1: led to state 6: no noise leads there"
     ]
@@ -594,7 +611,7 @@ def test_counts_outside_the_successors_make_a_conflict_and_the_row_may_lead_anyw
         counts.add(0, 0, 1.0, 1)
         counts.add(0, 1, 1.0, 1)
     counts.add(0, 0, 1.0, 2)
-    plausible, conflicts = known.read(kind, counts, 0.1)
+    plausible, conflicts = read(known, kind, counts, 0.1)
     assert conflicts == ["state 0, action 0: led to state 2 (1 times), which was declared impossible"]
     assert plausible.unseen.tolist() == [1.0, 0, 0, 0, 0]
     assert plausible.p_lower[:2].tolist() == [0, 0] and plausible.p_upper[:2].tolist() == [1, 1]
@@ -609,7 +626,7 @@ def test_rewards_outside_their_range_make_a_conflict(kind):
     for _ in range(5):
         counts.add(0, 0, 1.5, 1)
         counts.add(0, 1, 0.75, 1)
-    plausible, conflicts = known.read(kind, counts, 0.1)
+    plausible, conflicts = read(known, kind, counts, 0.1)
     assert conflicts == ["state 0, action 0: 5 rewards with mean 1.5 do not fit what was declared of them"]
     assert (plausible.r_lower[0], plausible.r_upper[0]) == (0.0, 2.0)
 
@@ -635,7 +652,7 @@ def test_the_truth_stays_in_the_set_as_often_as_promised_with_all_but_mechanics(
             counts.add_checked(np.array([k]), np.array([reward]), np.array([y]))
             s = y
             if t % 10 == 9:
-                plausible, conflicts = known.read(kind, counts, delta)
+                plausible, conflicts = read(known, kind, counts, delta)
                 if conflicts or not plausible.contains(mdp):
                     failures += 1
                     break
@@ -710,7 +727,7 @@ def test_sets_that_are_no_boxes_other_spaces_and_no_probabilities_are_refused():
     ):
         known.plausible(hoeffding, Counts(SPACE), 0.1)
     with pytest.raises(InvalidInput, match="is not made of them"):
-        known.using(lambda counts, delta: None)
+        known.plausible(lambda counts, delta: None, Counts(SPACE), 0.1)
     with pytest.raises(InvalidInput, match="knowledge of Space"):
         known.plausible(likelihood, Counts(Space.full(3, 2)), 0.1)
     for delta in (0.0, 1.0, nan, -1):
@@ -721,20 +738,6 @@ def test_sets_that_are_no_boxes_other_spaces_and_no_probabilities_are_refused():
 # The kernels
 
 
-KERNELS = (
-    "level",
-    "proportion",
-    "mean_reward",
-    "fill_declared",
-    "count_classes",
-    "bound_events",
-    "bound_blocks",
-    "close_rows",
-    "expected_value",
-    "fill_rewards",
-)
-
-
 @kinds
 def test_plain_python_makes_the_same_sets_as_the_compiled_kernels(kind, monkeypatch):
     problem = inventory(capacity=4)
@@ -743,23 +746,25 @@ def test_plain_python_makes_the_same_sets_as_the_compiled_kernels(kind, monkeypa
         Knowledge(problem.space),
         Knowledge(problem.space, reward_bounds=(0.1, 0.95)),
         Knowledge(problem.space, reward_function=table, reward_bounds=(-0.5, 1.5)),
-        Knowledge.of(problem, "rewards", "successors"),
-        Knowledge.of(problem, "mechanics"),
-        Knowledge.of(problem, "rewards", "mechanics"),
+        problem.knowledge("rewards", "successors"),
+        problem.knowledge("mechanics"),
+        problem.knowledge("rewards", "mechanics"),
         Knowledge(problem.space, successors=[[0, 1]] + [None] * (problem.space.n_pairs - 1)),
     ]
     counts = [sampled(problem, n, 1, bounded=False, stages=h) for n, h in ((0, 1), (300, 1), (300, 2))]
-    compiled = [known.read(kind, each, 0.1) for known in everything for each in counts]
-    for name in KERNELS:
-        monkeypatch.setattr(knowledge, name, getattr(knowledge, name).py_func)
-    plain = [known.read(kind, each, 0.1) for known in everything for each in counts]
+    compiled = [read(known, kind, each, 0.1) for known in everything for each in counts]
+    for module in (intervals, successors, shared_noise, rewards):
+        for name, kernel in vars(module).copy().items():
+            if hasattr(kernel, "py_func"):
+                monkeypatch.setattr(module, name, kernel.py_func)
+    plain = [read(known, kind, each, 0.1) for known in everything for each in counts]
     for (one, one_conflicts), (other, other_conflicts) in zip(compiled, plain, strict=True):
         assert one_conflicts == other_conflicts
         for name in FIELDS:
             assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-13), name
 
 
-@pytest.mark.parametrize("kernel", [knowledge.mean_reward, knowledge.mean_reward.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("kernel", [intervals.mean_reward, intervals.mean_reward.py_func], ids=["compiled", "plain"])
 @kinds
 @pytest.mark.parametrize("share", [0.0, 0.003, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize(("n", "width"), [(1e5, 1e-7), (1e4, 4e-8), (1e3, 1e-3)])
@@ -769,10 +774,11 @@ def test_rounding_of_sums_never_narrows_a_guarded_interval(kernel, kind, share, 
     code = {simplified_bernstein: 0, bernstein: 1, likelihood: 2}[kind]
     x = low + share * (high - low)
     total, square, off = n * x, n * x * x, n * 2.0**-52
-    a, b = kernel(code, 10, 0.1, 10, n, total, square, low, high, True)
+    one = intervals.Share(code, 10, 0.1)
+    a, b = kernel(one, n, total, square, low, high, True)
     assert low <= a <= b <= high
     for exact in (total * (1 + off), total * (1 - off), total):
-        c, d = kernel(code, 10, 0.1, 10, n, exact, exact * exact / n, low, high, False)
+        c, d = kernel(one, n, exact, exact * exact / n, low, high, False)
         assert a <= c + 1e-15 and d - 1e-15 <= b
 
 
@@ -785,16 +791,14 @@ def boxes(draw):
     return low, high, np.sort(rng.normal(size=n))
 
 
-@pytest.mark.parametrize(
-    "kernel", [knowledge.expected_value, knowledge.expected_value.py_func], ids=["compiled", "plain"]
-)
+@pytest.mark.parametrize("kernel", [rewards.expected_value, rewards.expected_value.py_func], ids=["compiled", "plain"])
 @quick
 @given(box=boxes())
 def test_extreme_means_are_those_of_the_dual(kernel, box):
     low, high, value = box
     n = value.size
-    block = np.arange(n)[::-1].copy()
-    least, most = kernel(0, n, block, value, 0, low[::-1].copy(), high[::-1].copy())
+    levels = rewards.Levels(np.array([0, n]), np.arange(n)[::-1].copy(), value)
+    least, most = kernel(levels, 0, 0, low[::-1].copy(), high[::-1].copy())
     row = ("box", low, high)
     assert (least, most) == pytest.approx([oracles.extreme_mean(row, value, sign) for sign in (-1, 1)], abs=1e-9)
     assert least <= oracles.extreme_mean(row, value, -1) + 1e-12 and oracles.extreme_mean(row, value, 1) - 1e-12 <= most

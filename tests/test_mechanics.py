@@ -12,9 +12,11 @@ from scipy.optimize import linprog
 import surefooted as sf
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import intervals, knowledge
+from surefooted.kernels import intervals, shared_noise
+from surefooted.kernels.successors import Transitions
 from surefooted.knowledge.knowledge import Knowledge
-from surefooted.knowledge.mechanics import Mechanics, NoiseCounts
+from surefooted.knowledge.mechanics import Mechanics
+from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.problems import Problem, inventory, maintenance
 from surefooted.sets.confidence import bernstein, likelihood, simplified_bernstein
 from surefooted.tables.space import Space
@@ -82,6 +84,11 @@ def played(mechanics, laws, rng, n, choose=None):
 
 def random_laws(mechanics, rng):
     return [rng.dirichlet(np.full(size, 0.7)) for size in mechanics.sizes]
+
+
+def read(known, *question):
+    """The set and the conflicts."""
+    return known.plausible(*question), known.conflicts(*question)
 
 
 def cells(mechanics, k):
@@ -301,7 +308,7 @@ def test_the_intervals_of_a_stock_room_by_hand():
     Events: d = 0, 1, 2 and d >= 1, 2, 3 (which is d = 3). {0} and {1, 2, 3} are complements: five intervals.
     """
     room = stock_room()
-    assert room.structure.n_intervals == 5
+    assert room.index.n_intervals == 5
     counts = Counts(room.space)
     for s, a, y, times in ((0, 0, 0, 7), (0, 1, 1, 10), (0, 1, 0, 30), (0, 3, 2, 6), (0, 3, 0, 4), (2, 0, 1, 5)):
         for _ in range(times):
@@ -352,7 +359,7 @@ def test_two_machines_with_one_law_give_two_draws_a_step():
         expected = int(told.sum()), int((told & np.isin(noise, list(event))).sum())
         assert draws_of(park, counts, i, event) == expected
     intervals = canonical(park, needed_events(park))
-    assert park.structure.n_intervals == len(intervals) == 2 * 3  # {0}, {1}, {2}; {1, 2} is the complement of {0}
+    assert park.index.n_intervals == len(intervals) == 2 * 3  # {0}, {1}, {2}; {1, 2} is the complement of {0}
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -361,34 +368,27 @@ def test_events_and_draws_are_those_of_a_search(seed):
     laws = random_laws(mechanics, rng)
     counts, _, _ = played(mechanics, laws, rng, 120)
     events = needed_events(mechanics)
-    assert mechanics.structure.n_intervals == len(canonical(mechanics, events))
-    structure = mechanics.structure
-    drawn, classes = np.zeros(structure.n_partitions, dtype=np.int64), np.zeros(structure.n_classes, dtype=np.int64)
-    knowledge.count_classes(
-        1,
-        *counts.rows(),
-        structure.next_ptr,
-        structure.next_state,
-        structure.draw_ptr,
-        structure.draw_partition,
-        structure.class_ptr,
-        structure.cell_class,
+    index, found = mechanics.index, mechanics.index.events
+    assert index.n_intervals == len(canonical(mechanics, events))
+    drawn, classes = np.zeros(index.n_partitions, dtype=np.int64), np.zeros(index.n_classes, dtype=np.int64)
+    shared_noise.count_classes(
+        Transitions(counts.visits, *counts.rows()),
+        index.cells,
+        index.draws,
         np.full(mechanics.space.n_states, -1),
-        drawn,
-        classes,
+        shared_noise.Tally(drawn, classes),
         np.zeros(mechanics.space.n_pairs, dtype=np.int64),
     )
     ours = {}
-    for e, name in enumerate(structure.names):
-        i = structure.interval[e]
+    for e, mask in enumerate(index.masks):
+        i = found.interval[e]
         if i >= 0:
-            n = drawn[structure.decides[structure.decides_ptr[i] : structure.decides_ptr[i + 1]]].sum()
-            hits = classes[structure.inside[structure.inside_ptr[i] : structure.inside_ptr[i + 1]]].sum()
-            ours[name] = (n, n - hits if structure.flipped[e] else hits)
+            n = drawn[found.decides[found.decides_ptr[i] : found.decides_ptr[i + 1]]].sum()
+            hits = classes[found.inside[found.inside_ptr[i] : found.inside_ptr[i + 1]]].sum()
+            ours[int(found.law[e]), mask] = (n, n - hits if found.flipped[e] else hits)
     for i, event in events:
-        name = f"law {i} in {{{', '.join(map(str, sorted(event)))}}}"
         n, hits = draws_of(mechanics, counts, i, event)
-        assert ours.get(name, (0, 0)) == (n, hits)
+        assert ours.get((i, sum(1 << int(value) for value in event)), (0, 0)) == (n, hits)
 
 
 # Bounds hold for every law that the counts allow
@@ -402,7 +402,7 @@ def test_no_law_that_the_intervals_allow_leaves_the_row_bounds(seed, kind):
     truth = random_laws(mechanics, rng)
     counts, _, _ = played(mechanics, truth, rng, int(rng.choice([5, 60, 3000])))
     known = Knowledge(mechanics.space, mechanics=mechanics)
-    plausible, conflicts = known.read(kind, counts, 0.3)
+    plausible, conflicts = read(known, kind, counts, 0.3)
     allowed = constraints(mechanics, counts, kind, 0.3)
     assert not conflicts
     for k in range(mechanics.space.n_pairs):
@@ -452,12 +452,12 @@ def test_cells_that_are_no_products_are_learnt_too(seed):
     truth = random_laws(mechanics, rng)
     counts, _, _ = played(mechanics, truth, rng, 5000)
     known = Knowledge(mechanics.space, mechanics=mechanics)
-    plausible, conflicts = known.read(likelihood, counts, 0.1)
+    plausible, conflicts = read(known, likelihood, counts, 0.1)
     assert not conflicts and holds(mechanics, plausible, truth)
     visited = np.repeat(counts.visits > 500, np.diff(plausible.next_ptr))
     assert np.all((plausible.p_upper - plausible.p_lower)[visited] < 0.35)
     if seed == 0:
-        assert known.n_row_intervals == 5  # the five sums; every pair counts for each
+        assert known.declared.n_row_intervals == 5  # the five sums; every pair counts for each
         sums = np.bincount(counts.rows()[1], weights=counts.rows()[2])
         x = math.log((5 + 2 * 5) / 0.1)
         for j in range(5):
@@ -471,8 +471,8 @@ def test_products_that_are_no_grid_have_intervals_of_their_own():
     laws, rng = [np.array([0.5, 0.5]), np.array([0.3, 0.7])], np.random.default_rng(0)
     counts, _, _ = played(mechanics, laws, rng, 3000)
     known = Knowledge(mechanics.space, mechanics=mechanics)
-    assert known.n_row_intervals == 1 + 3  # ξ_1 = 0; three cells of the joint noise
-    plausible, conflicts = known.read(likelihood, counts, 0.1)
+    assert known.declared.n_row_intervals == 1 + 3  # ξ_1 = 0; three cells of the joint noise
+    plausible, conflicts = read(known, likelihood, counts, 0.1)
     assert not conflicts and holds(mechanics, plausible, laws)
     assert np.all(plausible.p_upper - plausible.p_lower < 0.1)
 
@@ -481,7 +481,7 @@ def test_products_that_are_no_grid_have_intervals_of_their_own():
 def test_a_product_of_any_laws_within_the_bounds_of_events_is_in_the_rows(seed):
     """Blocks that are sums of products: the row of random laws, with each event's probability taken as known."""
     mechanics, rng = random_mechanics(200 + seed, product=False)
-    structure = mechanics.structure
+    index = mechanics.index
     for _ in range(20):
         laws = random_laws(mechanics, rng)
         joint = {}
@@ -490,22 +490,19 @@ def test_a_product_of_any_laws_within_the_bounds_of_events_is_in_the_rows(seed):
             for i in mechanics.law[k]:
                 mass = np.multiply.outer(mass, laws[i]).ravel()
             joint[tuple(mechanics.law[k])] = mass
-        exact = np.empty(len(structure.names))
-        for e, name in enumerate(structure.names):
-            values = [int(v) for v in name[name.index("{") + 1 : -1].split(", ")] if "…" not in name else None
-            if values is None or name.startswith("joint"):
-                exact[e] = np.nan
-            else:
-                exact[e] = laws[int(structure.event_law[e])][values].sum()
-        no_joint = np.full_like(structure.joint, -1)
-        low, high = np.empty(structure.joint.size), np.empty(structure.joint.size)
-        blocks = (structure.term_ptr, structure.factor_ptr, structure.factor, no_joint)
-        knowledge.bound_blocks(exact, exact, *blocks, low, high)
+        exact = np.full(len(index.masks), np.nan)
+        for e, mask in enumerate(index.masks):
+            i = int(index.events.law[e])
+            if i < len(laws):
+                exact[e] = laws[i][[value for value in range(len(laws[i])) if mask >> value & 1]].sum()
+        blocks = index.blocks._replace(joint=np.full_like(index.blocks.joint, -1))
+        low, high = np.empty(blocks.joint.size), np.empty(blocks.joint.size)
+        shared_noise.bound_blocks(blocks, exact, exact, low, high)
         ptr, state, p, _ = mechanics.table(laws)
         dense = np.zeros((mechanics.space.n_pairs, mechanics.space.n_states))
         dense[np.repeat(np.arange(mechanics.space.n_pairs), np.diff(ptr)), state] = p
-        pair = np.repeat(np.arange(mechanics.space.n_pairs), np.diff(structure.next_ptr))
-        assert low == pytest.approx(dense[pair, structure.next_state], abs=1e-12) and np.array_equal(low, high)
+        pair = np.repeat(np.arange(mechanics.space.n_pairs), np.diff(index.cells.next_ptr))
+        assert low == pytest.approx(dense[pair, index.cells.next_state], abs=1e-12) and np.array_equal(low, high)
 
 
 # As often as promised
@@ -601,7 +598,7 @@ def test_rewards_that_the_successor_decides_lie_in_the_range_over_the_row():
     problem = inventory()
     rng = np.random.default_rng(0)
     counts, _, _ = played(problem.mechanics, problem.laws, rng, 500)
-    plausible = Knowledge.of(problem, "mechanics").plausible(simplified_bernstein, counts, 0.1)
+    plausible = problem.knowledge("mechanics").plausible(simplified_bernstein, counts, 0.1)
     reward, ptr = problem.mechanics.reward, problem.mechanics.noise_ptr
     for k in range(problem.space.n_pairs):
         row = slice(plausible.next_ptr[k], plausible.next_ptr[k + 1])
@@ -645,7 +642,7 @@ def test_rewards_known_up_to_noise_that_does_not_matter_are_exact():
 def test_normalised_by_means_realised_rewards_may_leave_the_range_and_intervals_do_not():
     problem = inventory()
     assert problem.mechanics.reward.min() < 0 and problem.mechanics.reward.max() > 1
-    plausible = Knowledge.of(problem, "mechanics").plausible(likelihood, Counts(problem.space), 0.1)
+    plausible = problem.knowledge("mechanics").plausible(likelihood, Counts(problem.space), 0.1)
     assert plausible.r_lower.min() >= 0 and plausible.r_upper.max() <= 1
 
 
@@ -668,7 +665,6 @@ def test_observed_noise_decides_every_event_with_every_draw():
     low, high = intervals.likelihood_interval(float(noise.values[0][0]), 200.0, x)
     j = plausible.next_ptr[k] + 1
     assert (plausible.p_lower[j], plausible.p_upper[j]) == pytest.approx((low, high), abs=1e-11)
-    assert np.array_equal(known.using(likelihood, noise)(counts, 0.1).p_lower, plausible.p_lower)
     blind = Knowledge(room.space, rewards=np.zeros(10), mechanics=room).plausible(likelihood, counts, 0.1)
     assert (blind.p_lower[j], blind.p_upper[j]) == (0.0, 1.0)
     again = NoiseCounts.from_state_dict(seen, noise.state_dict())
@@ -725,7 +721,7 @@ def test_data_that_no_law_fits_are_a_conflict_and_the_rows_may_be_anything():
     for _ in range(200):
         counts.add(0, 1, 0.5, 1)
         counts.add(0, 2, 0.5, 0)
-        plausible, conflicts = known.read(likelihood, counts, 0.1)
+        plausible, conflicts = read(known, likelihood, counts, 0.1)
         assert bool(conflicts) == bool(plausible.unseen.any())
     # pooled, d = 0 has 1/2, d >= 2 has 1 of the draws that decide it: 1/2 and 1 do not fit together
     assert conflicts == known.conflicts(likelihood, counts, 0.1) and any("law 0: no law fits" in c for c in conflicts)
@@ -746,7 +742,7 @@ def test_a_sum_that_its_parts_do_not_explain_is_a_conflict_of_its_row():
     for y in (0, 2):
         for _ in range(1000):
             counts.add(0, 1, 0.5, y)
-    plausible, conflicts = Knowledge(mechanics.space, mechanics=mechanics).read(likelihood, counts, 0.1)
+    plausible, conflicts = read(Knowledge(mechanics.space, mechanics=mechanics), likelihood, counts, 0.1)
     assert conflicts == [f"state {s}, action 1: no row fits what was counted and declared" for s in range(4)]
     assert plausible.unseen.tolist() == [0.0, 1.0] * 4
 
@@ -755,7 +751,7 @@ def test_a_step_that_no_noise_explains_puts_its_laws_in_doubt():
     room = stock_room()
     counts = Counts(room.space)
     counts.add(0, 1, 0.5, 3)
-    plausible, conflicts = Knowledge(room.space, mechanics=room).read(likelihood, counts, 0.1)
+    plausible, conflicts = read(Knowledge(room.space, mechanics=room), likelihood, counts, 0.1)
     assert conflicts == ["state 0, action 1: led to state 3 (1 times), which was declared impossible"]
     assert plausible.unseen.tolist() == [0.0] + [1.0] * 9
 

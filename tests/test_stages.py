@@ -698,8 +698,8 @@ def test_a_live_set_is_what_asking_again_would_give(confident, staged):
         counts = Counts(mdp.space, stages=mdp.stages)
         if seed % 3 == 0:
             counts = sampled(mdp, 30, rng)
-        live, policy = Belief(counts, confident, 0.1), Policy.uniform(mdp.space)
-        assert_same_set(live.plausible(), confident(counts, 0.1))
+        belief, policy = Belief(counts, confident, 0.1), Policy.uniform(mdp.space)
+        assert_same_set(belief.plausible(), confident(counts, 0.1))
         for step in range(30):
             for _ in range(int(rng.choice([0, 1, 1, 2, 20]))):
                 m = int(rng.integers(counts.n_rows))
@@ -710,9 +710,9 @@ def test_a_live_set_is_what_asking_again_would_give(confident, staged):
                 counts.merge(sampled(mdp, 5, rng))
             if step % 3:
                 continue  # more than once between two questions
-            known = live.plausible()
+            known = belief.plausible()
             assert_same_set(known, confident(counts, 0.1))
-            assert live.plausible() is known  # nothing was added
+            assert belief.plausible() is known  # nothing was added
             again = confident(counts, 0.1)
             for side, _ in SIDES:  # which rearranges the rows
                 values = planning.policy_values(known, policy, horizon, side)
@@ -727,17 +727,23 @@ def test_a_live_set_of_another_function_is_asked_anew_each_time():
         return Plausible.exactly(mdp) if counts.total > 3 else confidence.bernstein(counts, delta)
 
     counts = Counts(mdp.space)
-    live = Belief(counts, shrinking, 0.1)
+    belief = Belief(counts, shrinking, 0.1)
     for _ in range(6):
         counts.add(0, int(mdp.space.actions(0)[0]), 0.5, 1)
-        assert_same_set(live.plausible(), shrinking(counts, 0.1))
+        assert_same_set(belief.plausible(), shrinking(counts, 0.1))
 
 
-def fill(kernel, kind, counts, todo, seen, rewards, intervals, rows):
+def fill(kernel, kind, counts, todo, seen, boxes):
     """Call the kernel on counts as they are stored."""
-    sizes = (counts.space.n_states, counts.space.n_actions * counts.stages, counts.space.r_max)
-    sums = (counts.visits, counts.reward_sum, counts.reward_square, *counts.pool)
-    return kernel(kind, 0.1, *sizes, *sums, todo, seen, *rewards, *intervals, rows)
+    S, K = counts.space.n_states, counts.n_rows
+    numbers = {
+        intervals.SIMPLIFIED: S * counts.space.n_actions * counts.stages,
+        intervals.BERNSTEIN: (S + 1) * K,
+        intervals.LIKELIHOOD: (S + 2) * K,
+    }
+    share = intervals.Share(kind, numbers[kind], 0.1)
+    sums = intervals.Sums(counts.visits, counts.reward_sum, counts.reward_square)
+    return kernel(share, counts.space.r_max, sums, counts.pool, todo, seen, boxes)
 
 
 @both(intervals.fill_rows)
@@ -746,26 +752,31 @@ def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     confident = {number: function for function, number in confidence.KINDS.items()}[kind]
     mdp, rng = some_dynamics(6, 4, 2, 2, True), np.random.default_rng(0)
     counts = sampled(mdp, 60, rng)
-    K, size = counts.n_rows, counts.pool[2].size
-    rewards = (np.full(K, np.nan), np.full(K, np.nan))
-    intervals = (np.full(size, -1), np.full(size, np.nan), np.full(size, np.nan))
-    places = (np.full(K, -1), np.full(K, -1), np.full(size, -1))
+    K, S = counts.n_rows, counts.space.n_states
+    size, first = K * S, np.arange(K) * S  # room for every successor
     per_row = (np.full(K, np.nan), np.full(K, np.nan), np.full(K, -1.0))
-    rows = row_kernels.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
-    seen, arrays = np.full(K, -1), (rewards, intervals, rows)
-    assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == K and np.array_equal(seen, counts.visits)
-    assert fill(kernel, kind, counts, np.arange(K), seen, *arrays) == 0
+    rows = row_kernels.Rows(
+        first, first.copy(), np.full(size, -1), np.full(size, np.nan), np.full(size, np.nan), *per_row
+    )
+    boxes = intervals.Boxes(*(np.full(n, np.nan) for n in (K, K, size, size)), rows)
+    seen = np.full(K, -1)
+    assert fill(kernel, kind, counts, np.arange(K), seen, boxes) == K and np.array_equal(seen, counts.visits)
+    assert fill(kernel, kind, counts, np.arange(K), seen, boxes) == 0
     some = np.flatnonzero(counts.visits)[:2]
     counts.add_steps(some, np.array([0.5, 0.25]), np.array([0, 1]))
-    rewards[0][:] = -7.0  # must not be touched but for those that changed
-    assert fill(kernel, kind, counts, np.array([some[1], some[1]]), seen, *arrays) == 1
-    assert rewards[0][some[0]] == -7.0 != rewards[0][some[1]]
-    assert fill(kernel, kind, counts, some, seen, *arrays) == 1
+    boxes.r_lower[:] = -7.0  # must not be touched but for those that changed
+    assert fill(kernel, kind, counts, np.array([some[1], some[1]]), seen, boxes) == 1
+    assert boxes.r_lower[some[0]] == -7.0 != boxes.r_lower[some[1]]
+    assert fill(kernel, kind, counts, some, seen, boxes) == 1
     fresh = confident(counts, 0.1)
-    assert np.array_equal(rewards[0][some], fresh.r_lower[some]) and np.array_equal(rewards[1], fresh.r_upper)
+    assert np.array_equal(boxes.r_lower[some], fresh.r_lower[some]) and np.array_equal(boxes.r_upper, fresh.r_upper)
+    rows.last[:] = first + counts.pool.length
     for k in range(K):
         assert stored(rows, k) == stored(fresh.rows, k)
         assert rows.slack[k] == pytest.approx(fresh.rows.slack[k], abs=1e-15)
+        at, own = slice(first[k], rows.last[k]), slice(fresh.next_ptr[k], fresh.next_ptr[k + 1])
+        assert np.array_equal(boxes.p_lower[at], fresh.p_lower[own])
+        assert np.array_equal(boxes.p_upper[at], fresh.p_upper[own])
     assert np.array_equal(rows.unseen, fresh.unseen)
 
 
@@ -787,20 +798,20 @@ def test_counts_remember_the_pairs_of_the_last_steps():
 def test_a_following_set_survives_long_stretches_and_new_memory():
     mdp = some_dynamics(3, 40, 2, 1, False)
     counts, rng = Counts(mdp.space), np.random.default_rng(1)
-    live = Belief(counts, confidence.bernstein, 0.1)
+    belief = Belief(counts, confidence.bernstein, 0.1)
     for size in (3, 5_000, 1, 200, 9_000, 2):
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=size), rng.random(size), rng.integers(40, size=size))
-        before = live.plausible().compact()
-        held, fresh = live.plausible(), confidence.bernstein(counts, 0.1)
+        before = belief.plausible()
+        then_before = before.next_state.size
+        held, fresh = belief.plausible(), confidence.bernstein(counts, 0.1)
         assert_same_set(held, fresh)
         then = np.array(held.p_upper)
         counts.add_steps(rng.integers(mdp.space.n_pairs, size=3), rng.random(3), rng.integers(40, size=3))
         assert np.array_equal(held.p_upper, then)  # until it follows, it is the set of what it has seen
-        live.plausible()
-        assert (
-            before.next_state.size <= live.plausible().next_state.size
-            and before.r_lower is not live.plausible().r_lower
-        )
+        belief.plausible()
+        now = belief.plausible()
+        assert then_before <= now.next_state.size
+        assert_same_set(now, confidence.bernstein(counts, 0.1))
 
 
 def test_policies_as_the_kernels_take_them():

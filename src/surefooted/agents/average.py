@@ -12,7 +12,7 @@ import numpy as np
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import L, Player
 from surefooted.errors import InvalidInput, SurefootedError
-from surefooted.knowledge.mechanics import Noise
+from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
 from surefooted.tables.space import Floats, Ints
@@ -74,7 +74,7 @@ class AveragePlayer(Player[L]):
         self.start = self.state = s
         self._plan()
 
-    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None = None) -> None:
         """Learn from one step; plan again if it ended the episode. Nothing changes if the step is impossible.
 
         `noise` is for mechanics that observe it. A step that contradicts what was declared ends the episode.

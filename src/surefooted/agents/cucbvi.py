@@ -85,7 +85,9 @@ class CUCBVI(EpisodicPlayer):
         held = learner.learner if isinstance(learner, EpisodicPlayer) else learner
         if held is not None and options:
             faults.append(f"{', '.join(options)}: a learner is given, so these options of UCBVI have no effect")
-        if held is not None and (held.space != space or held.horizon != horizon):
+        if not isinstance(held, EpisodicLearner | None):
+            faults.append(f"the learner must be an EpisodicLearner or an agent that has one, not {type(held).__name__}")
+        elif held is not None and (held.space != space or held.horizon != horizon):
             faults.append(f"the learner is on {held.space} with horizon {held.horizon}")
         if faults:
             raise InvalidInput("no such agent", faults)
@@ -98,6 +100,7 @@ class CUCBVI(EpisodicPlayer):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
+        self.learner.belief.compare()
         if self.contradictions:  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(s)
         policy = self.learner.propose()  # step 1
@@ -129,7 +132,7 @@ class CUCBVI(EpisodicPlayer):
         self.learner.trust(knowledge, begun=self.h < self.horizon)
         certificate, explored = self._new_certificate(), self.certificate.policies
         self._bound_baseline(certificate)
-        bounds = dict(zip(explored, self._bounds(explored), strict=True))
+        bounds = dict(zip(explored, self._bounds(explored), strict=True)) if explored else {}
         for s, decision in zip(self.starts, self.decisions, strict=True):
             if decision.policy in bounds:
                 certificate.explored(decision.policy, s, float(bounds[decision.policy][s]))

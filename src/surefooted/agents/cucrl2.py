@@ -93,11 +93,15 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
         options |= {} if delta is None else {"delta": delta}
-        if learner is not None and options:
+        held = learner.learner if isinstance(learner, AveragePlayer) else learner
+        if held is not None and options:
             faults.append(f"{', '.join(options)}: a learner is given, so these options of UCRL2 have no effect")
+        if not isinstance(held, AverageLearner | None):
+            faults.append(f"the learner must be an AverageLearner or an agent that has one, not {type(held).__name__}")
+        elif held is not None and held.space != space:
+            faults.append(f"the learner is on {held.space}, the agent on {space}")
         if faults:
             raise InvalidInput("no such agent", faults)
-        held = learner.learner if isinstance(learner, AveragePlayer) else learner
         super().__init__(held or UCRL2Learner(space, **options), seed)
         self.baseline, self.alpha = baseline, alpha
         self.affordable, self.minimum, self.patience = affordable, minimum, patience

@@ -12,7 +12,7 @@ from surefooted.agents.agent import Decision
 from surefooted.agents.episodic_learner import EpisodicLearner
 from surefooted.agents.player import Player
 from surefooted.errors import InvalidInput, SurefootedError
-from surefooted.knowledge.mechanics import Noise
+from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints
 
@@ -65,7 +65,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.starts.append(s)
         self.h, self.state = 0, s
 
-    def observe(self, s: int, a: int, r: float, s_next: int, noise: Noise | None = None) -> None:
+    def observe(self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None = None) -> None:
         """Take in one step; learn if it was the last. Nothing changes if the step is impossible.
 
         `noise` is for mechanics that observe it. The agent notices at once what contradicts what was declared, and

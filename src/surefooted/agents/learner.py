@@ -45,7 +45,6 @@ class Learner:
         self.space, self.delta, self.confidence = space, delta, confidence
         self.counts = Counts(space, bounded, stages)
         self.belief = Belief(self.counts, confidence, delta, knowledge)
-        self._built_with = knowledge
 
     @property
     def bounded(self) -> bool:
@@ -79,7 +78,7 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         self.counts = Counts.from_state_dict(self.space, state["counts"])
-        own = (self.counts, self.confidence, self.delta, self._built_with)
+        own = (self.counts, self.confidence, self.delta, self.belief.built_with)
         self.belief = Belief.from_state_dict(*own, state["belief"])
         return self
 

@@ -15,7 +15,7 @@ from surefooted.agents.coin import Coin
 from surefooted.agents.learner import Learner
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.mechanics import Noise
+from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
 
@@ -68,7 +68,7 @@ class Player(ABC, Generic[L]):
         return policy.pair_at(s, self.coin.u, h)
 
     def _check_step(
-        self, s: int, a: int, r: float, s_next: int, noise: Noise | None
+        self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None
     ) -> tuple[int, float, int, Ints | None]:
         """The step as a pair, a reward, a next state and its noise [1, C]; an error if it cannot have happened."""
         asked = self.act(s).action

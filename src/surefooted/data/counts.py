@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
+from surefooted.kernels.structs import Pool
 from surefooted.tables.space import Floats, Ints, Space
 
 RECENT = 4_096  # steps whose pairs are remembered for those who follow the counts
@@ -153,9 +154,10 @@ class Counts:
         return np.concatenate([self._recent[begin:], self._recent[:end]])
 
     @property
-    def pool(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """The same as it is stored: each row's start and length in a pool, and the pool's next states and counts."""
-        return self._row_start, self._row_length, self._pool_state, self._pool_count
+    def pool(self) -> Pool:
+        """The next-state counts as they are stored."""
+        rows = (self._row_start, self._row_length, self._row_room)
+        return Pool(*rows, self._pool_state, self._pool_count, self._used)
 
     def rows(self) -> tuple[Ints, Ints, Ints]:
         """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""

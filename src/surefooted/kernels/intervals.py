@@ -1,23 +1,51 @@
-"""Compiled confidence intervals: the widths of `confidence` whose rows depend on their own counts alone.
+"""Compiled confidence intervals of probabilities and mean rewards, for every set that is made of intervals.
 
-Because they do, a set can follow its counts: only the rows visited since are made anew.
+`sets.confidence` states the formula of each kind, its event and its probability. `knowledge` uses the same intervals.
 """
 
 import math
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import njit
 from surefooted.kernels.rows import Rows
+from surefooted.kernels.structs import Pool
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-SIMPLIFIED, BERNSTEIN, LIKELIHOOD = 0, 1, 2
+SIMPLIFIED, BERNSTEIN, LIKELIHOOD = 0, 1, 2  # kinds of intervals
 TINY = 1e-300  # a probability this small is 0
-STEPS = 100  # of Newton's method, many more than it takes
-ROUNDING = 1e-12  # what an end is moved outwards by, relatively
+NEWTON_STEPS = 100  # many more than Newton's method takes
+OUTWARDS = 1e-12  # computed ends of intervals are moved outwards by this much, to cover rounding
+CROSSING = 1e-9  # bounds that cross by no more than this are equal up to rounding
+MACHINE_EPSILON = 2.0**-52
+
+
+class Share(NamedTuple):
+    """The share of δ that one interval gets: it is one of `intervals`, which fail together with probability `delta`.
+
+    The kind SIMPLIFIED makes no such promise: it has S A in place of the number of intervals.
+    """
+
+    kind: int
+    intervals: int
+    delta: float
+
+
+class Sums(NamedTuple):
+    """What was counted of each row: visits, the sum of the rewards and the sum of their squares."""
+
+    visits: Ints  # [K]
+    reward: Floats  # [K]
+    square: Floats  # [K]
+
+
+class Boxes(NamedTuple):
+    """The intervals of a set as `Plausible` stores them, and as kernels take them (`rows`, in any order)."""
+
+    r_lower: Floats  # [K]
+    r_upper: Floats  # [K]
+    p_lower: Floats  # [nnz]
+    p_upper: Floats  # [nnz]
+    rows: Rows
 
 
 @njit
@@ -28,23 +56,23 @@ def lower_end(successes: float, failures: float, level: float) -> float:
     k), since m ln(1 - q) <= 0, and by Pinsker's inequality p - sqrt(f(p) / (2 n)) for p = k / n, n = k + m.
     """
     n = successes + failures
-    if failures <= ROUNDING * n:  # as good as none, and leaving them out only lowers the end
-        return math.exp(level / successes) * (1 - ROUNDING)
+    if failures <= OUTWARDS * n:  # as good as none, and leaving them out only lowers the end
+        return math.exp(level / successes) * (1 - OUTWARDS)
     p = successes / n
     room = successes * math.log(p) + failures * math.log1p(-p) - level
     q = max(math.exp(level / successes), p - math.sqrt(max(room, 0.0) / (2 * n)))
     if q < TINY:
         return 0.0
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         excess = successes * math.log(q) + failures * math.log1p(-q) - level
         slope = successes / q - failures / (1 - q)
         if excess >= 0.0 or slope <= 0.0:  # as near as rounding lets it be
             break
         step = -excess / slope
         q += step
-        if step <= ROUNDING * q:
+        if step <= OUTWARDS * q:
             break
-    return q * (1 - ROUNDING)
+    return q * (1 - OUTWARDS)
 
 
 @njit
@@ -59,93 +87,95 @@ def likelihood_interval(successes: float, n: float, x: float) -> tuple[float, fl
     if successes > 0.0:
         lower = lower_end(successes, failures, mixture - x)
     if failures > 0.0:
-        upper = min(1.0 - lower_end(failures, successes, mixture - x) + ROUNDING, 1.0)
+        upper = min(1.0 - lower_end(failures, successes, mixture - x) + OUTWARDS, 1.0)
         if successes == 0.0:
-            upper = min(-math.expm1((mixture - x) / n) * (1 + ROUNDING), 1.0)
+            upper = min(-math.expm1((mixture - x) / n) * (1 + OUTWARDS), 1.0)
     return lower, upper
 
 
 @njit
-def bernstein_width(deviation: float, top: float, x: float, n: float, spread: float, linear: float) -> float:
-    """Bernstein's half-width: deviation sqrt(spread x / n) + linear top x / n."""
-    return deviation * math.sqrt(spread * x / n) + linear * top * x / n
+def bernstein_width(kind: int, deviation: float, top: float, n: float, x: float) -> float:
+    """Half the width of an interval after n draws in [0, top]: Bernstein's, or the simplified one of the paper."""
+    if kind == SIMPLIFIED:
+        return deviation * math.sqrt(x / n) + top * x / n
+    return deviation * math.sqrt(2.0 * x / n) + 3.0 * top * x / n
 
 
 @njit
-def fill_rows(
-    kind: int,
-    delta: float,
-    n_states: int,
-    n_actions: int,
-    r_max: float,
-    visits: Ints,
-    reward_sum: Floats,
-    reward_square: Floats,
-    row_start: Ints,
-    row_length: Ints,
-    pool_state: Ints,
-    pool_count: Ints,
-    todo: Ints,
-    seen: Ints,
-    r_lower: Floats,
-    r_upper: Floats,
-    p_state: Ints,
-    p_lower: Floats,
-    p_upper: Floats,
-    rows: Rows,
-) -> int:
-    """Make the intervals of the rows in `todo` whose `visits` [K] differ from `seen` [K] anew; how many they were.
+def log_term(share: Share, n: float) -> float:
+    """The log term x of one of `share.intervals` confidence intervals after n >= 1 draws."""
+    if share.kind == BERNSTEIN:
+        return math.log(3 * share.intervals * n * (n + 1) / share.delta)
+    return math.log(share.intervals / share.delta)
 
-    Row k was counted in pool_count[row_start[k] : row_start[k] + row_length[k]], and its successors and intervals,
-    p_state, p_lower and p_upper, go to the same places of arrays as long; `rows` gets the same as the kernels take it,
-    sorted as they like. `seen` is brought up to date. The formulas, their events and their probabilities stand in
-    `confidence`, under the name of each kind.
+
+@njit
+def proportion(kind: int, successes: float, n: float, x: float) -> tuple[float, float]:
+    """The interval of a probability after n >= 1 draws, with the log term x."""
+    if kind == LIKELIHOOD:
+        return likelihood_interval(successes, n, x)
+    p = successes / n
+    width = bernstein_width(kind, math.sqrt(p * (1 - p)), 1.0, n, x)
+    return max(p - width, 0.0), min(p + width, 1.0)
+
+
+@njit
+def mean_reward(
+    share: Share, n: float, total: float, square: float, low: float, high: float, guarded: bool
+) -> tuple[float, float]:
+    """The interval of a mean reward after n >= 1 rewards in [low, high], given their sum and the sum of their squares.
+
+    `guarded` allows for the rounding of the sums, at most n machine epsilons of them. It matters if [low, high] is much
+    narrower than its distance from 0.
     """
-    K = len(visits)
-    spread, linear = (1.0, 1.0) if kind == SIMPLIFIED else (2.0, 3.0)
+    top, lost = high - low, 0.0
+    mean = total / n
+    variance = max(square / n - mean * mean, 0.0)
+    if guarded:
+        variance += 4 * MACHINE_EPSILON * square
+        lost = 2 * n * MACHINE_EPSILON * max(abs(low), abs(high))
+    kind = BERNSTEIN if share.kind == LIKELIHOOD else share.kind
+    y = log_term(Share(kind, share.intervals, share.delta), n)
+    width = bernstein_width(kind, math.sqrt(variance), top, n, y) + lost
+    lower, upper = max(mean - width, low), min(mean + width, high)
+    if share.kind == LIKELIHOOD:
+        x = log_term(share, n)
+        gap = n * lost / top
+        successes = (total - n * low) / top
+        a, b = likelihood_interval(min(max(successes - gap, 0.0), n), n, x)
+        if guarded:
+            b = likelihood_interval(min(max(successes + gap, 0.0), n), n, x)[1]
+        lower, upper = max(lower, low + top * a - lost), min(upper, low + top * b + lost)
+    return min(lower, high), max(upper, low)
+
+
+@njit
+def fill_rows(share: Share, r_max: float, sums: Sums, pool: Pool, todo: Ints, seen: Ints, boxes: Boxes) -> int:
+    """Compute the intervals of those rows in `todo` whose visits differ from `seen` [K]; how many they were.
+
+    Each row of `boxes` has room for exactly the successors that were counted. `seen` is brought up to date.
+    """
+    rows = boxes.rows
     changed = 0
     for k in todo:
-        if visits[k] == seen[k]:
+        if sums.visits[k] == seen[k]:
             continue
-        seen[k] = visits[k]
+        seen[k] = sums.visits[k]
         changed += 1
-        n = float(visits[k])
-        first, last = row_start[k], row_start[k] + row_length[k]
-        rows.first[k], rows.last[k] = first, last
+        n = float(seen[k])
         if n == 0.0:
-            r_lower[k], r_upper[k], rows.unseen[k], rows.slack[k] = 0.0, r_max, 1.0, 1.0
+            boxes.r_lower[k], boxes.r_upper[k], rows.unseen[k], rows.slack[k] = 0.0, r_max, 1.0, 1.0
             continue
-        mean = reward_sum[k] / n
-        deviation = math.sqrt(max(reward_square[k] / n - mean * mean, 0.0))
-        if kind == SIMPLIFIED:
-            x = math.log(n_states * n_actions / delta)
-            y = x
-        elif kind == BERNSTEIN:
-            x = math.log(3 * (n_states + 1) * K * n * (n + 1) / delta)
-            y = x
-        else:
-            x = math.log((n_states + 2) * K / delta)
-            y = math.log(3 * (n_states + 2) * K * n * (n + 1) / delta)
-        width = bernstein_width(deviation, r_max, y, n, spread, linear)
-        low, high = max(mean - width, 0.0), min(mean + width, r_max)
-        if kind == LIKELIHOOD:
-            a, b = likelihood_interval(min(max(reward_sum[k] / r_max, 0.0), n), n, x)
-            low, high = max(low, r_max * a), min(high, r_max * b)
-        r_lower[k], r_upper[k] = min(low, r_max), max(high, 0.0)
-        if kind == LIKELIHOOD:
-            rows.unseen[k] = likelihood_interval(0.0, n, x)[1]
-        else:
-            rows.unseen[k] = min(linear * x / n, 1.0)
+        reward = mean_reward(share, n, sums.reward[k], sums.square[k], 0.0, r_max, False)
+        boxes.r_lower[k], boxes.r_upper[k] = reward
+        x = log_term(share, n)
+        rows.unseen[k] = proportion(share.kind, 0.0, n, x)[1]
         kept = 0.0
-        for j in range(first, last):
-            if kind == LIKELIHOOD:
-                p_lower[j], p_upper[j] = likelihood_interval(float(pool_count[j]), n, x)
-            else:
-                p = pool_count[j] / n
-                width = bernstein_width(math.sqrt(p * (1 - p)), 1.0, x, n, spread, linear)
-                p_lower[j], p_upper[j] = max(p - width, 0.0), min(p + width, 1.0)
-            p_state[j] = pool_state[j]
-            rows.next_state[j], rows.low[j], rows.room[j] = pool_state[j], p_lower[j], p_upper[j] - p_lower[j]
-            kept += p_lower[j]
+        for i in range(pool.length[k]):
+            at, j = pool.start[k] + i, rows.first[k] + i
+            low, high = proportion(share.kind, float(pool.counted[at]), n, x)
+            boxes.p_lower[j], boxes.p_upper[j] = low, high
+            rows.next_state[j], rows.low[j], rows.room[j] = pool.state[at], low, high - low
+            kept += low
         rows.slack[k] = max(1.0 - kept, 0.0)
     return changed

@@ -1,169 +1,166 @@
-"""The set of an agent's own counts, kept up to date, and what it makes of what was declared beforehand."""
+"""What an agent believes: the set of plausible MDPs of its counts, and what contradicts what it was told."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from surefooted.arrays import whole_numbers
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
+from surefooted.knowledge import wording
+from surefooted.knowledge.contradictions import ImpossibleSteps, impossible_steps
+from surefooted.knowledge.informed_set import InformedSet
 from surefooted.knowledge.knowledge import Knowledge
-from surefooted.knowledge.mechanics import Noise, NoiseCounts
+from surefooted.knowledge.mechanics import NoiseValue
+from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.sets.confidence import KINDS, Confidence
-from surefooted.sets.incremental import Following
+from surefooted.sets.incremental import IncrementalSet, RecomputedSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints
 
-AS_BUILT = "as built"  # the knowledge that the agent was built with
+AS_BUILT = "as built"  # stands in saved states for the knowledge that the belief was built with
 
 
 class Belief:
-    """The set of counts that go on growing: after more steps, only the rows of the pairs they visited are made anew.
+    """What an agent believes: the set of plausible MDPs of its counts, narrowed by what was declared beforehand.
 
-    Equal to asking `confidence` again, and much faster where rows depend on their own counts alone; others are asked
-    again. What `current` returned before may have changed. With `knowledge` the set is the smaller one that it makes,
-    until the first observation that contradicts it: from then on it is the one that the data alone make.
+    Parameters
+    ----------
+    counts : what was observed; they go on growing
+    confidence : how the set is made of the counts, a function of `surefooted.confidence`
+    delta : the probability with which the set may ever exclude the true MDP
+    knowledge : what was declared beforehand, if anything
+    noise : the noise of the steps in `counts`, if there are any and the mechanics observe it
+
+    Once an observation contradicts the knowledge, the set is the one that the data alone make, until `trust` says what
+    to believe instead. For sets of intervals, only the rows visited since the last time are computed again.
+
     """
 
     def __init__(
-        self, counts: Counts, confidence: Confidence, delta: float, knowledge: Knowledge | None = None
+        self,
+        counts: Counts,
+        confidence: Confidence,
+        delta: float,
+        knowledge: Knowledge | None = None,
+        noise: NoiseCounts | None = None,
     ) -> None:
         if not 0 < delta < 1:
             raise InvalidInput("no such confidence", [f"delta {delta} must lie strictly between 0 and 1"])
-        self.confidence, self.counts, self.delta = confidence, counts, delta
-        self.knowledge: Knowledge | None = None
-        self.noise: NoiseCounts | None = None  # if the mechanics observe it
-        self._found: list[str] = []
-        self._following: Following | None = None
-        self._asked: dict[str, tuple[int, Ints, Plausible]] = {}
+        self.counts, self.confidence, self.delta = counts, confidence, delta
+        kind = KINDS.get(confidence)
+        self._of_data = (
+            RecomputedSet(confidence, counts, delta) if kind is None else IncrementalSet(kind, counts, delta)
+        )
+        self.noise = noise
         self.trust(knowledge)
-        self._built_with = knowledge
+        self.built_with = knowledge
 
     def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
-        """Believe this from now on, whatever was contradicted before; `begun` if steps are under way to be counted."""
+        """Believe this from now on, and forget all contradictions; `begun` if steps not yet counted are under way."""
+        noise, informed = None, None
         if knowledge is not None:
             if knowledge.space != self.counts.space:
                 fault = f"it is of {knowledge.space}, the agent on {self.counts.space}"
                 raise InvalidInput("this knowledge cannot be used", [fault])
-            knowledge.using(self.confidence)  # raises if it is not made of intervals
-        mechanics = None if knowledge is None else knowledge.mechanics
-        if mechanics is None or not mechanics.observed:
-            self.noise = None
-        elif self.noise is None or self.noise.mechanics is not mechanics:
-            if self.counts.total or begun:
-                fault = "its noise is told with each step, and the steps counted so far came without"
-                raise InvalidInput("this knowledge comes too late", [fault])
-            self.noise = NoiseCounts(mechanics)
-        self.knowledge, self._found = knowledge, []
-        self._asked.pop("informed", None)
+            if knowledge.mechanics is not None and knowledge.mechanics.observed:
+                noise = self.noise
+                if noise is None or noise.mechanics is not knowledge.mechanics:
+                    if self.counts.total or begun:
+                        fault = "it needs the noise of every step, and the steps so far came without"
+                        raise InvalidInput("this knowledge comes too late", [fault])
+                    noise = NoiseCounts(knowledge.mechanics)
+            informed = InformedSet(knowledge.declared, self.confidence, self.counts, self.delta, noise)
+        self.knowledge, self.noise, self._informed = knowledge, noise, informed
+        self._contradictions: list[str] = []
+        self._read_at: tuple[int, Ints | None] = (-1, None)  # steps in the counts at the last reading, and their visits
 
     def plausible(self) -> Plausible:
-        """The set now."""
-        if self.knowledge is not None and not self._found:
-            informed = self._again("informed", self._inform)
-            if not self._found:
-                return informed
-        if self._following is not None:
-            self._following.follow()
-            return self._following
-        kind = KINDS.get(self.confidence)
-        if kind is None:
-            return self._again("plain", lambda: self.confidence(self.counts, self.delta))
-        self._following = Following(kind, self.counts, self.delta)
-        return self._following
+        """The set now; what it returned before may change."""
+        self.compare()
+        if self._informed is None or self._contradictions:
+            return self._of_data.current()
+        return self._reading.plausible
 
-    def _again(self, name: str, make: Any) -> Plausible:
-        """What was made last, or if more was counted since, another."""
-        added, visits = self.counts.added, self.counts.visits
-        last = self._asked.get(name)
-        if last is None or last[0] != added or last[1] is not visits:
-            last = self._asked[name] = (added, visits, make())
-        return last[2]
-
-    def _inform(self) -> Plausible:
-        """The set of what is known; notes what data and declaration no longer agree on."""
-        assert self.knowledge is not None
-        plausible, found = self.knowledge.read(self.confidence, self.counts, self.delta, self.noise)
-        self._found = found
-        return plausible
-
-    def first_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
-        """The first of these steps that cannot be if what was declared is true; -1 if there is none."""
-        if self.knowledge is None or self._found:
-            return -1
-        first = self.knowledge.first_contradiction(pairs, rewards, next_states)
-        if noise is not None and self.noise is not None:
-            where = self.noise.mechanics.leads_to(pairs % self.counts.space.n_pairs, noise)
-            lost = np.flatnonzero(where != next_states)
-            if lost.size and (first < 0 or lost[0] < first):
-                first = int(lost[0])
-        return first
-
-    def notice(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Compare steps, by the rows of the counts, with what was declared: whether one contradicts it. It is kept."""
-        i = self.first_contradiction(pairs, rewards, next_states, noise)
-        if i < 0 or self.knowledge is None:
-            return False
-        step = slice(i, i + 1)
-        found = self.knowledge.contradictions(pairs[step], rewards[step], next_states[step])
-        if noise is not None and self.noise is not None:
-            k = pairs[step] % self.counts.space.n_pairs
-            found += self.noise.mechanics.contradictions(k, noise[step], next_states[step])
-        self._found = [fault.partition(": ")[2] for fault in found]  # which of the steps is of no use later
-        return True
+    def compare(self) -> None:
+        """Compare the counts with what was declared; a contradiction is kept. Once for the same counts is enough."""
+        counts = self.counts
+        if self._informed is None or self._contradictions:
+            return
+        if self._read_at[0] != counts.added or self._read_at[1] is not counts.visits:
+            self._reading, self._read_at = self._informed.read(), (counts.added, counts.visits)
+            self._contradictions = wording.conflicts(self._informed.declared, counts, self._reading)
 
     @property
     def contradictions(self) -> list[str]:
-        """Found so far."""
-        if self.knowledge is not None:
-            self.plausible()
-        return list(self._found)
+        """What was found to contradict what was declared; empty while all is well.
+
+        Steps that are impossible are found by `note` and `count`, data that do not fit by `compare`. What was found
+        stays until `trust`. Asking changes nothing.
+        """
+        return list(self._contradictions)
 
     def until_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
-        """Steps up to and including the first contradiction."""
-        i = self.first_contradiction(pairs, rewards, next_states, noise)
-        return len(pairs) if i < 0 else i + 1
+        """How many of these steps there are up to and including the first that contradicts what was declared.
+
+        All of them if none does, if nothing was declared, or if a contradiction was found before.
+        """
+        found = self._impossible(pairs, rewards, next_states, noise)
+        return len(pairs) if found is None or found.first < 0 else found.first + 1
 
     def count(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Count steps."""
+        """Count steps that are known to be possible, and their noise; whether one contradicts what was declared.
+
+        `pairs` [n] are rows of the counts: pair k of stage h is row h K + k. `noise` is [n, C].
+        """
         self.counts.add_checked(pairs, rewards, next_states)
-        self.count_noise(pairs, noise)
-        return self.notice(pairs, rewards, next_states, noise)
-
-    def note(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Compare."""
-        return self.notice(pairs, rewards, next_states, noise)
-
-    def count_noise(self, pairs: Ints, noise: ArrayLike | None) -> None:
-        """Count the noise that steps came with."""
         if self.noise is not None:
             assert noise is not None
             self.noise.add_steps(pairs % self.counts.space.n_pairs, noise)
+        return self.note(pairs, rewards, next_states, noise)
 
-    def check_noise(self, pair: int, noise: Noise | None) -> Ints | None:
-        """The noise of one step as an array [1, C], if it is given where it is expected and nowhere else."""
-        if self.noise is None:
-            if noise is not None:
-                fault = "no mechanics that observe their noise were declared, and noise is given"
-                raise InvalidInput("this step cannot be counted", [fault])
+    def note(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+        """Compare steps with what was declared without counting them; whether one contradicts it, which is kept."""
+        found = self._impossible(pairs, rewards, next_states, noise)
+        if found is None or found.first < 0 or self.knowledge is None:
+            return False
+        steps = (pairs, rewards, next_states, noise)
+        self._contradictions = wording.impossible_step(self.knowledge.declared, found, found.first, *steps)
+        return True
+
+    def _impossible(
+        self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None
+    ) -> ImpossibleSteps | None:
+        """Which steps are impossible; None if nothing was declared, or a contradiction was found before."""
+        if self.knowledge is None or self._contradictions:
             return None
-        if noise is None:
-            fault = "the mechanics observe their noise: give it with each step, observe(s, a, r, s_next, noise=...)"
-            raise InvalidInput("this step cannot be counted", [fault])
+        told = noise if self.noise is not None else None
+        return impossible_steps(self.knowledge.declared, pairs, rewards, next_states, told)
+
+    def check_noise(self, pair: int, noise: NoiseValue | None) -> Ints | None:
+        """The noise of one step as an array [1, C]; an error if it is missing, not expected or impossible."""
         faults: list[str] = []
-        column = np.atleast_2d(whole_numbers("noise", noise, faults))
-        if faults:
+        if self.noise is None and noise is None:
+            return None
+        if self.noise is None:
+            faults.append("no mechanics that observe their noise were declared, and noise is given")
+        elif noise is None:
+            faults.append(
+                "the mechanics observe their noise: give it with each step, observe(s, a, r, s_next, noise=...)"
+            )
+        else:
+            column = np.atleast_2d(whole_numbers("noise", noise, faults))
+        if faults or self.noise is None:
             raise InvalidInput("this step cannot be counted", faults)
-        NoiseCounts(self.noise.mechanics).add_steps(np.array([pair]), column)  # raises if it is impossible
+        self.noise.check(np.array([pair]), column)
         return column
 
     def state_dict(self) -> dict[str, Any]:
-        """What it has noticed, and the noise it was told."""
+        """What was found, the noise that was counted, and what is trusted; the counts save themselves."""
         noise = None if self.noise is None else self.noise.state_dict()
-        trusted: Any = AS_BUILT if self.knowledge is self._built_with else self.knowledge
-        return {"contradictions": list(self._found), "noise": noise, "trusted": trusted}
+        trusted: Any = AS_BUILT if self.knowledge is self.built_with else self.knowledge
+        return {"contradictions": self.contradictions, "noise": noise, "trusted": trusted}
 
     @classmethod
     def from_state_dict(
@@ -173,17 +170,13 @@ class Belief:
         delta: float,
         knowledge: Knowledge | None,
         state: Mapping[str, Any],
-    ) -> "Belief":
-        """Remember what `state_dict` returned."""
-        self = cls(Counts(counts.space, counts.bounded, counts.stages), confidence, delta, knowledge)
-        self.counts = counts
-        if isinstance(state["trusted"], str):
-            self.knowledge = self._built_with
-        else:  # `trust` had said otherwise
-            self.knowledge = state["trusted"]
-        mechanics = None if self.knowledge is None else self.knowledge.mechanics
-        self.noise = NoiseCounts(mechanics) if mechanics is not None and mechanics.observed else None
-        self._found = list(state["contradictions"])
-        if state["noise"] is not None and self.noise is not None:
-            self.noise = NoiseCounts.from_state_dict(self.noise.mechanics, state["noise"])
-        return self
+    ) -> Self:
+        """The belief that `state_dict` described, on the counts of that time; `knowledge` is what it was built with."""
+        trusted, noise = state["trusted"], None
+        if isinstance(trusted, str):
+            trusted = knowledge
+        if state["noise"] is not None:
+            noise = NoiseCounts.from_state_dict(trusted.mechanics, state["noise"])
+        belief = cls(counts, confidence, delta, trusted, noise)
+        belief.built_with, belief._contradictions = knowledge, list(state["contradictions"])
+        return belief

@@ -1,114 +1,81 @@
-"""Knowledge as people write it down, turned into arrays over pairs, or into faults that say what is wrong and where."""
+"""What was declared of an MDP, as arrays over its pairs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from surefooted.arrays import is_whole, real_numbers
+from surefooted.arrays import Bools, Floats, FrozenArrays, Ints, freeze
+from surefooted.data.counts import REWARD_ROUNDING
+from surefooted.kernels.rewards import ESTIMATED, FUNCTION, MEAN, KnownRewards, Levels
+from surefooted.kernels.successors import Successors
 from surefooted.knowledge.mechanics import Mechanics
-from surefooted.tables.space import Bools, Floats, Ints, Space
+from surefooted.tables.space import Space
 
 
-def exclusions(space: Space, rewards: Any, function: Any, successors: Any, mechanics: Mechanics | None) -> list[str]:
-    """What cannot be declared together."""
-    faults = []
-    if rewards is not None and function is not None:
-        faults.append("give rewards or reward_function, not both: each says what the mean rewards are")
-    if mechanics is None:
-        return faults
-    if not isinstance(mechanics, Mechanics):
-        return [*faults, f"mechanics must be a Mechanics, not {mechanics!r}"]
-    if mechanics.space != space:
-        faults.append(f"the mechanics are on {mechanics.space}, the knowledge on {space}")
-    if successors is not None:
-        faults.append("give successors or mechanics, not both: mechanics say where each pair can lead")
-    if function is not None:
-        faults.append("give reward_function or mechanics, not both: mechanics take a reward of their own")
-    if rewards is not None and mechanics.reward is not None:
-        faults.append("give rewards or mechanics with a reward, not both: use `mechanics.without_rewards()`")
-    return faults
+@dataclass(frozen=True, eq=False)
+class Declared(FrozenArrays):
+    """What was declared, once it is known to be valid; None stands for what was left open.
 
+    Pair k has declared successors if `has_successors[k]`: successor_state[successor_ptr[k] : successor_ptr[k + 1]],
+    increasing. Mechanics declare the successors of all pairs, and have them in their own index.
+    """
 
-def pair_values(name: str, given: Any, space: Space, faults: list[str], scalar: bool = False) -> Floats:
-    """One number per pair, [K], from an array [S, A] or [K] or a function of (s, a); empty after a fault."""
-    pairs = zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True)
-    values = [given(s, a) for s, a in pairs] if callable(given) else given
-    own: list[str] = []
-    array = real_numbers(name, values, own)
-    if not own and array.ndim == 0 and scalar:
-        array = np.full(space.n_pairs, float(array))
-    if not own and array.shape == (space.n_states, space.n_actions):
-        array = array[space.pair_state, space.pair_action]
-    if not own and array.shape != (space.n_pairs,):
-        shapes = f"({space.n_states}, {space.n_actions}) or ({space.n_pairs},)"
-        own.append(f"{name} has shape {array.shape}; it must be {shapes}")
-    faults += own
-    return np.zeros(0) if own else array
+    space: Space
+    reward_mean: Floats | None  # [K]
+    reward_low: Floats | None  # [K]
+    reward_high: Floats | None  # [K]
+    has_successors: Bools  # [K]
+    successor_ptr: Ints  # [K + 1]
+    successor_state: Ints  # [nnz]
+    reward_of_next: Floats | None  # [nnz]: r(s, a, s')
+    mechanics: Mechanics | None
 
+    def __post_init__(self) -> None:
+        """Freeze the arrays; kernels get copies, since they are compiled for arrays that can be written."""
+        rewards = (self.reward_mean, self.reward_low, self.reward_high, self.reward_of_next)
+        arrays = (self.has_successors, self.successor_ptr, self.successor_state, *rewards)
+        freeze(*(array for array in arrays if array is not None))
 
-def bounds(given: Any, space: Space, faults: list[str]) -> tuple[Floats, Floats]:
-    """The low and high ends, [K] each."""
-    if callable(given):
-        both = [given(s, a) for s, a in zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True)]
-        if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in both):
-            faults.append("reward_bounds must return (low, high) for each pair")
-            return np.zeros(0), np.zeros(0)
-        given = tuple(zip(*both, strict=True))
-    elif not (isinstance(given, Sequence) and len(given) == 2):
-        faults.append(f"reward_bounds must be (low, high), not {given!r}")
-        return np.zeros(0), np.zeros(0)
-    low, high = (
-        pair_values(f"reward_bounds {end}", values, space, faults, scalar=True)
-        for end, values in zip(("low", "high"), given, strict=True)
-    )
-    return (low, high) if low.size and high.size else (np.zeros(0), np.zeros(0))
+    @cached_property
+    def n_row_intervals(self) -> int:
+        """How many intervals the rows need: one for each event of the noise, or for each successor (of one stage).
 
+        One possible successor needs no interval. Two need only one, since their probabilities sum to 1.
+        """
+        if self.mechanics is not None:
+            return self.mechanics.index.n_intervals
+        sizes = np.where(self.has_successors, np.diff(self.successor_ptr), self.space.n_states)
+        return int(np.where(self.has_successors & (sizes <= 2), sizes - 1, sizes).sum())
 
-def successors(given: Any, space: Space, everything: bool, faults: list[str]) -> tuple[Bools, Ints, Ints]:
-    """Which pairs have declared successors, and these as rows; with `everything`, other pairs have all states."""
-    K, S = space.n_pairs, space.n_states
-    pairs = list(zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True))
-    lists: list[Any] = [None] * K
-    if callable(given):
-        lists = [given(s, a) for s, a in pairs]
-    elif isinstance(given, Mapping):
-        for key in given:
-            if key not in pairs:
-                faults.append(f"successors are given for {key}, which is no pair (state, action)")
-        lists = [given.get(pair) for pair in pairs]
-    elif isinstance(given, np.ndarray) and given.dtype == np.bool_:
-        if given.shape not in ((S, space.n_actions, S), (K, S)):
-            faults.append(f"successors have shape {given.shape}; they must be {(S, space.n_actions, S)} or {(K, S)}")
-        else:
-            mask = given[space.pair_state, space.pair_action] if given.ndim == 3 else given
-            lists = [np.flatnonzero(row) for row in mask]
-    elif given is not None:
-        if not isinstance(given, Iterable) or len(lists := list(given)) != K:
-            faults.append(f"successors must be a list of {K} lists, a mapping, a function or a boolean array")
-            lists = [None] * K
-    declared, rows = np.zeros(K, dtype=bool), []
-    for k, (found, (s, a)) in enumerate(zip(lists, pairs, strict=True)):
-        if found is None:
-            rows.append(np.arange(S) if everything else np.zeros(0, dtype=np.int64))
-            declared[k] = everything
-            continue
-        if not isinstance(found, Iterable) or isinstance(found, str):
-            faults.append(f"state {s}, action {a}: successors {found!r} are no list of states")
-            continue
-        states = list(found)
-        bad = [y for y in states if not (is_whole(y, 0) and y < S)]
-        faults += [f"state {s}, action {a}: successor {y} does not exist; the states are 0 to {S - 1}" for y in bad]
-        if not states:
-            faults.append(f"state {s}, action {a}: has no successor")
-        declared[k] = True
-        rows.append(np.unique(np.array([int(y) for y in states if y not in bad], dtype=np.int64)))
-    if faults:
-        return declared, np.zeros(K + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    ptr = np.concatenate([[0], np.cumsum([row.size for row in rows])]).astype(np.int64)
-    return declared, ptr, np.concatenate(rows).astype(np.int64)
+    @cached_property
+    def possible_steps(self) -> Ints:
+        """The number k S + y of each step from pair k to state y that is possible, increasing; of declared pairs."""
+        ptr, state = self.successor_ptr, self.successor_state
+        if self.mechanics is not None:
+            ptr, state = self.mechanics.index.cells
+        return np.repeat(np.arange(ptr.size - 1), np.diff(ptr)) * self.space.n_states + state
 
+    @cached_property
+    def successors(self) -> Successors:
+        """The declared successors as kernels take them."""
+        return Successors(self.has_successors.copy(), self.successor_ptr.copy(), self.successor_state.copy())
 
-def keys(ptr: Ints, state: Ints, n_states: int) -> Ints:
-    """The number k S + y of every entry of rows."""
-    return np.repeat(np.arange(ptr.size - 1), np.diff(ptr)) * n_states + state
+    @cached_property
+    def rewards(self) -> KnownRewards:
+        """What was declared of rewards, as kernels take it."""
+        space, K = self.space, self.space.n_pairs
+        what, mean = ESTIMATED, np.zeros(K)
+        levels = Levels(np.zeros(K + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+        if self.reward_mean is not None:
+            what, mean = MEAN, self.reward_mean.copy()
+        elif self.reward_of_next is not None:
+            pair = np.repeat(np.arange(K), np.diff(self.successor_ptr))
+            order = np.lexsort((self.reward_of_next, pair))
+            what, levels = FUNCTION, Levels(self.successor_ptr.copy(), order, self.reward_of_next[order])
+        elif self.mechanics is not None and self.mechanics.reward is not None:
+            what, levels = FUNCTION, self.mechanics.index.levels
+        low = np.zeros(K) if self.reward_low is None else self.reward_low.copy()
+        high = np.full(K, space.r_max) if self.reward_high is None else self.reward_high.copy()
+        slack = REWARD_ROUNDING * space.r_max
+        return KnownRewards(what, self.reward_low is not None, low, high, mean, levels, space.r_max, slack)

@@ -1,9 +1,10 @@
-"""Shared noise: the next state is a known function of state, action and a draw whose law is unknown.
+"""Shared noise: the next state is a known function of state, action and noise, `s' = f(s, a, ξ)`.
 
-`s' = f(s, a, ξ)`. What one pair reveals of the law of ξ holds for all of them, so that a pair never tried can be known.
+The laws of the noise ξ are unknown. What the steps of one pair reveal of a law holds for all pairs that share it, so
+that the row of a pair never tried can be known.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
@@ -14,22 +15,26 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.cells import Structure, structure_of
+from surefooted.knowledge.noise_index import NoiseIndex, noise_index
 from surefooted.tables.space import Floats, Ints, Space
 
-Noise = int | tuple[int, ...]
+NoiseValue = int | tuple[int, ...]  # of one step: an int if the noise has one component, else a tuple
 LAW_TOLERANCE = 1e-9  # how far from 1 a law may sum
 
 
 @dataclass(frozen=True, eq=False)
 class Mechanics(FrozenArrays):
-    """How the noise of a step decides where it leads, with the laws of the noise left open.
+    """How the noise of a step decides where the step leads; the laws of the noise are left open.
 
-    The noise ξ of a step has C components, independent of each other and of the past. Component c of pair k follows law
-    `law[k, c]`, one of L laws; law l has the values 0 .. sizes[l] - 1. `next_state` holds f(s, a, ξ) for every pair and
-    every ξ: pair after pair, within a pair the last component fastest. `reward` is the mean reward r(s, a, ξ) in the
-    same order, any finite numbers: only their means over ξ need lie in [0, r_max]. With `observed` the noise of each
-    step is told (`NoiseCounts`); otherwise what (s, a, s') says of it is used.
+    The noise ξ of a step has C components, which are independent of each other and of the past. Component c of pair k
+    follows law `law[k, c]`, one of L laws. Law l has the values 0 .. sizes[l] - 1.
+
+    `next_state` holds f(s, a, ξ) for every pair and every ξ: pair after pair, and within a pair the last component
+    fastest. `reward` holds the mean reward r(s, a, ξ) in the same order. Its values are any finite numbers: only their
+    means over ξ must lie in [0, r_max].
+
+    With `observed`, the noise of each step is reported with the step, and counted in `NoiseCounts`. Otherwise only what
+    (s, a, s') reveals of it is used.
     """
 
     space: Space
@@ -58,7 +63,9 @@ class Mechanics(FrozenArrays):
             faults.append(f"law has shape {law.shape}; it must be [K, C] with K = {K} pairs and at least one component")
         else:
             for k, c in np.argwhere((law < 0) | (law >= len(sizes))):
-                faults.append(f"{self._at(k)}: component {c} has law {law[k, c]}; the laws are 0 to {len(sizes) - 1}")
+                faults.append(
+                    f"{self.space.words(k)}: component {c} has law {law[k, c]}; the laws are 0 to {len(sizes) - 1}"
+                )
         if faults:
             raise InvalidInput("these mechanics are not valid", faults)
         object.__setattr__(self, "sizes", tuple(int(size) for size in sizes))
@@ -87,14 +94,15 @@ class Mechanics(FrozenArrays):
         space: Space,
         f: Callable[[int, int, Any], int],
         sizes: int | Sequence[int],
-        law: Callable[[int, int], Noise] | Noise | None = None,
+        law: Callable[[int, int], NoiseValue] | NoiseValue | None = None,
         reward: Callable[[int, int, Any], float] | None = None,
         observed: bool = False,
     ) -> Self:
-        """The mechanics of f(s, a, ξ) and, if known, r(s, a, ξ); ξ is an int if it has one component, else a tuple.
+        """The mechanics of the functions f(s, a, ξ) and, if known, r(s, a, ξ).
 
-        `sizes` says how many values each law has. `law` says which law each component follows, for all pairs or as a
-        function of (s, a); without it there is one component for each law.
+        ξ is an int if it has one component, else a tuple. `sizes` says how many values each law has. `law` says which
+        law each component follows, for all pairs or as a function of (s, a). Without it there is one component for each
+        law.
         """
         sizes = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
         pairs = list(zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True))
@@ -140,11 +148,9 @@ class Mechanics(FrozenArrays):
         return np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
 
     @cached_property
-    def structure(self) -> Structure:
-        """The cells of all pairs and the events that must be estimated; made once."""
-        return structure_of(
-            self.space, self.sizes, self.law, self.noise_ptr, self.next_state, self.reward, self.observed
-        )
+    def index(self) -> NoiseIndex:
+        """The cells of all pairs and the events that must be estimated, as kernels take them; made once."""
+        return noise_index(self.sizes, self.law, self.noise_ptr, self.next_state, self.reward, self.observed)
 
     def shape(self, k: int) -> tuple[int, ...]:
         """How many values each component of pair k has."""
@@ -155,11 +161,11 @@ class Mechanics(FrozenArrays):
         return self.next_state[self.noise_ptr[k] : self.noise_ptr[k + 1]].reshape(self.shape(k))
 
     def without_rewards(self) -> "Mechanics":
-        """The same, with rewards left open."""
+        """The same mechanics with rewards left open."""
         return Mechanics(self.space, self.sizes, self.law, self.next_state, None, self.observed)
 
     def table(self, laws: Sequence[ArrayLike]) -> tuple[Ints, Ints, Floats, Floats | None]:
-        """The rows next_ptr [K + 1], next_state [nnz], p [nnz] when the laws are given, and r [K] if rewards are known.
+        """The rows next_ptr [K + 1], next_state [nnz] and p [nnz] that these laws give, and r [K] if rewards are known.
 
         Successors increase within a row; those of probability 0 are left out.
         """
@@ -179,16 +185,6 @@ class Mechanics(FrozenArrays):
                 r[k] = earned[0] + fsum(joint * (earned - earned[0]))
         return np.array(ptr, dtype=np.int64), np.concatenate(states), np.concatenate(mass), r
 
-    def contradictions(self, pairs: Ints, noise: ArrayLike, next_states: Ints) -> list[str]:
-        """One sentence for each step that did not lead where f(s, a, ξ) does; noise [n, C] or [n], known to exist."""
-        xi = np.asarray(noise).reshape(len(pairs), -1)
-        wanted, faults = self.leads_to(pairs, xi), []
-        for i in np.flatnonzero(wanted != next_states):
-            shown = tuple(xi[i].tolist()) if xi.shape[1] > 1 else xi[i, 0]
-            where = f"noise {shown} leads to state {wanted[i]}, and it led to {next_states[i]}"
-            faults.append(f"step {i}: {self._at(pairs[i])}: {where}")
-        return faults
-
     def leads_to(self, pairs: Ints, noise: Ints) -> Ints:
         """f(s, a, ξ) of steps [n] with noise [n, C]."""
         place, sizes = np.zeros(len(pairs), dtype=np.int64), np.array(self.sizes)
@@ -197,7 +193,7 @@ class Mechanics(FrozenArrays):
         return np.asarray(self.next_state[self.noise_ptr[pairs] + place])
 
     def draw_noise(self, laws: Sequence[ArrayLike], pairs: Ints, next_states: Ints, rng: np.random.Generator) -> Ints:
-        """Noise [n, C] of steps whose next states were drawn already: ξ by its laws, given where it led."""
+        """Noise [n, C] of steps whose next states were drawn already: ξ by its laws, given where each step led."""
         known = self.check_laws(laws)
         flat, n = np.empty(len(pairs), dtype=np.int64), self.space.n_states
         for key in np.unique(pairs * n + next_states):
@@ -207,7 +203,7 @@ class Mechanics(FrozenArrays):
                 joint = np.multiply.outer(joint, known[i]).ravel()
             joint = np.where(self.outcomes(k).ravel() == y, joint, 0.0)
             if joint.sum() <= 0:
-                raise InvalidInput("no such noise", [f"{self._at(k)}: no noise leads to state {y}"])
+                raise InvalidInput("no such noise", [f"{self.space.words(k)}: no noise leads to state {y}"])
             here = (pairs == k) & (next_states == y)
             flat[here] = rng.choice(joint.size, size=int(here.sum()), p=joint / joint.sum())
         xi = np.empty((len(pairs), self.n_components), dtype=np.int64)
@@ -216,7 +212,7 @@ class Mechanics(FrozenArrays):
         return xi
 
     def check_laws(self, laws: Sequence[ArrayLike]) -> list[Floats]:
-        """The laws as arrays, if each is a law of the right size."""
+        """The laws as arrays; an error if one is not a distribution of the right size."""
         faults: list[str] = []
         known = [real_numbers(f"law {i}", law, faults) for i, law in enumerate(laws)]
         if len(known) != len(self.sizes):
@@ -236,62 +232,8 @@ class Mechanics(FrozenArrays):
             f"Mechanics({self.space}, sizes={self.sizes}, n_components={self.n_components}, observed={self.observed})"
         )
 
-    def _at(self, k: Any) -> str:
-        return f"state {self.space.pair_state[k]}, action {self.space.pair_action[k]}"
-
     def _at_noise(self, i: Any) -> str:
         k = int(np.searchsorted(self.noise_ptr, i, side="right")) - 1
         xi = np.unravel_index(int(i - self.noise_ptr[k]), self.shape(k))
         shown = ", ".join(str(int(value)) for value in xi)
-        return f"{self._at(k)}, noise {shown if len(xi) == 1 else f'({shown})'}"
-
-
-class NoiseCounts:
-    """How often each value of each law was drawn, when the noise of every step is told.
-
-    `values[l]` is an array [sizes[l]]. Every step must be added, whatever its noise was: leaving some out because of
-    what was drawn would bias the laws.
-    """
-
-    def __init__(self, mechanics: Mechanics) -> None:
-        self.mechanics = mechanics
-        self.values = tuple(np.zeros(size, dtype=np.int64) for size in mechanics.sizes)
-
-    def add(self, k: int, xi: Noise) -> None:
-        """The noise of one step of pair k."""
-        self.add_steps(np.array([k]), np.atleast_2d(np.asarray(xi)))
-
-    def add_steps(self, pairs: ArrayLike, noise: ArrayLike) -> None:
-        """The noise [n, C] (or [n], if it has one component) of many steps; nothing changes if one is impossible."""
-        faults: list[str] = []
-        k, xi = whole_numbers("pairs", pairs, faults), whole_numbers("noise", noise, faults)
-        xi = xi[:, None] if xi.ndim == 1 else xi
-        space, C = self.mechanics.space, self.mechanics.n_components
-        if not faults and (k.ndim != 1 or xi.shape != (k.size, C)):
-            faults.append(f"pairs have shape {k.shape}, noise {xi.shape}; they must be [n] and [n, {C}]")
-        if not faults:
-            lost = (k < 0) | (k >= space.n_pairs)
-            faults += [f"step {i}: there is no pair {k[i]}" for i in np.flatnonzero(lost)]
-        if not faults:
-            law = self.mechanics.law[k]
-            most = np.array(self.mechanics.sizes)[law]
-            for i, c in np.argwhere((xi < 0) | (xi >= most)):
-                faults.append(f"step {i}: component {c} is {xi[i, c]}; its values are 0 to {most[i, c] - 1}")
-        if faults:
-            raise InvalidInput("this noise cannot be counted", faults)
-        for i, values in enumerate(self.values):
-            values += np.bincount(xi[law == i], minlength=values.size)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything, as arrays; `from_state_dict` continues from it exactly."""
-        return {"noise_values": np.concatenate(self.values)}
-
-    @classmethod
-    def from_state_dict(cls, mechanics: Mechanics, state: Mapping[str, Any]) -> Self:
-        """The counts that `state_dict` described."""
-        counts, flat = cls(mechanics), np.asarray(state["noise_values"])
-        if flat.shape != (sum(mechanics.sizes),):
-            raise InvalidInput("counts of other mechanics", [f"{flat.size} values for laws of sizes {mechanics.sizes}"])
-        for values, part in zip(counts.values, np.split(flat, np.cumsum(mechanics.sizes)[:-1]), strict=True):
-            values[:] = part
-        return counts
+        return f"{self.space.words(k)}, noise {shown if len(xi) == 1 else f'({shown})'}"

@@ -1,7 +1,7 @@
 """A problem: a table, a baseline for it, and where it starts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from surefooted.arrays import as_whole, is_whole
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.tables import files
 from surefooted.tables.mdp import TabularMDP
@@ -17,6 +18,8 @@ from surefooted.tables.space import Floats, Ints, Space
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PARTS = ("rewards", "successors", "mechanics", "noise")  # of a problem, that an agent may know
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,30 @@ class Problem:
     def space(self) -> Space:
         """The pairs that exist: all that an agent is told."""
         return self.mdp.space
+
+    def knowledge(self, *parts: str) -> Knowledge:
+        """What is true of the problem: "rewards", "successors", "mechanics", or several of them, read off its table.
+
+        Mechanics imply the successors; their own rewards are left out where "rewards" says the means. With "noise" the
+        mechanics observe their noise.
+        """
+        faults = [f"there is no part {part!r}; the parts are {', '.join(PARTS)}" for part in parts if part not in PARTS]
+        if "mechanics" in parts and self.mechanics is None:
+            faults.append(f"problem {self.name!r} has no mechanics")
+        if "noise" in parts and "mechanics" not in parts:
+            faults.append("'noise' is that of mechanics: name them too")
+        if faults:
+            raise InvalidInput("no such knowledge", faults)
+        mechanics = self.mechanics if "mechanics" in parts else None
+        if mechanics is not None and "rewards" in parts:
+            mechanics = mechanics.without_rewards()
+        if mechanics is not None and "noise" in parts:
+            mechanics = replace(mechanics, observed=True)
+        successors = None
+        if "successors" in parts and mechanics is None:
+            successors = np.split(self.mdp.next_state, self.mdp.next_ptr[1:-1])
+        rewards = self.mdp.r if "rewards" in parts else None
+        return Knowledge(self.space, rewards=rewards, successors=successors, mechanics=mechanics)
 
     def draw(self, state: int | None = None) -> "Figure":
         """A picture of the baseline and of an optimal policy over the states, the current `state` marked."""

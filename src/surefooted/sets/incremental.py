@@ -1,171 +1,82 @@
-"""A set of boxes that follows its counts: after more steps, only the rows they visited are made anew."""
+"""The set of counts that go on growing, kept up to date with them."""
 
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from surefooted.data.counts import Counts
-from surefooted.kernels.intervals import fill_rows
-from surefooted.kernels.rows import Rows
+from surefooted.kernels.intervals import BERNSTEIN, SIMPLIFIED, Boxes, Share, Sums, fill_rows
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Ints
 
 
-class Following(Plausible):
-    """The boxes of `intervals.fill_rows`, whose rows depend on their own counts alone.
+class IncrementalSet:
+    """A set of intervals in which each row depends on its own counts alone: only rows visited since are computed again.
 
-    The rows lie where the counts keep theirs, with room to grow, so that a new successor costs no more than an old
-    one. `next_ptr`, `next_state`, `p_lower` and `p_upper` are the same without the gaps, made when they are asked for.
+    `current` fills the arrays of the last set in place, so that a set that it returned before may change. When a pair
+    leads to a new state, the set gets new arrays, which have room for it.
     """
 
     def __init__(self, kind: int, counts: Counts, delta: float) -> None:
-        object.__setattr__(self, "_pool", _Pool(kind, counts, delta))
+        self.counts = counts
+        space, n = counts.space, counts.n_rows
+        intervals = space.n_states * space.n_actions * counts.stages
+        if kind != SIMPLIFIED:
+            intervals = n * (space.n_states + (1 if kind == BERNSTEIN else 2))
+        self._share = Share(kind, intervals, delta)
+        self._start()
 
-    _pool: "_Pool"
+    def _start(self) -> None:
+        """Forget everything that was computed."""
+        counts, n = self.counts, self.counts.n_rows
+        self._sums = Sums(counts.visits, counts.reward_sum, counts.reward_square)
+        self._added = -1  # steps that the counts had when the set was computed
+        self._seen: Ints = np.full(n, -1)  # visits of each row when it was computed
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0)
+        self._set = Plausible(
+            counts.space, np.empty(n), np.empty(n), np.zeros(n + 1, dtype=np.int64), *nothing, np.ones(n),
+            stages=counts.stages,
+        )  # fmt: skip
 
-    def follow(self) -> None:
-        """Bring it up to date with its counts."""
-        self._pool.follow()
-
-    def compact(self) -> Plausible:
-        """The set as it is now, which stays as it is."""
-        return self._pool.compact()
-
-    @property
-    def rows(self) -> Rows:
-        """As the kernels take it; they may rearrange it."""
-        return self._pool.rows
-
-    @property
-    def space(self) -> Space:
-        """Its pairs."""
-        return self._pool.counts.space
-
-    @property
-    def r_lower(self) -> Floats:
-        """[K]."""
-        return self._pool.r_lower
-
-    @property
-    def r_upper(self) -> Floats:
-        """[K]."""
-        return self._pool.r_upper
-
-    @property
-    def unseen(self) -> Floats:
-        """[K]."""
-        return self._pool.rows.unseen
-
-    @property
-    def width(self) -> None:
-        """None: boxes."""
-
-    @property
-    def stages(self) -> int:
-        """H, or 1 when all stages share their rows."""
-        return self._pool.counts.stages
-
-    @property
-    def next_ptr(self) -> Ints:
-        """[K + 1]."""
-        return self._pool.now.next_ptr
-
-    @property
-    def next_state(self) -> Ints:
-        """[nnz]."""
-        return self._pool.now.next_state
-
-    @property
-    def p_lower(self) -> Floats:
-        """[nnz]."""
-        return self._pool.now.p_lower
-
-    @property
-    def p_upper(self) -> Floats:
-        """[nnz]."""
-        return self._pool.now.p_upper
-
-
-class _Pool:
-    """Arrays laid out as the counts lay out theirs, and how far they have followed."""
-
-    def __init__(self, kind: int, counts: Counts, delta: float) -> None:
-        self.kind, self.counts, self.delta = kind, counts, delta
-        self.r_lower, self.r_upper, self.seen = np.empty(0), np.empty(0), np.empty(0, dtype=np.int64)
-        self._restart()
-
-    def _restart(self) -> None:
-        """Make everything anew."""
-        self._laid_out: Ints | None = None  # the counts' pool that the arrays were last laid out for
-        self._given: tuple[Any, ...] = ()
-        self._made: tuple[Any, ...] = ()
-        n, size = self.counts.n_rows, self.counts.pool[2].size
-        self.r_lower, self.r_upper, self.seen = np.empty(n), np.empty(n), np.full(n, -1)
-        self.states, self.lower, self.upper = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
-        places = (np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(size, dtype=np.int64))
-        self.rows = Rows(*places, np.zeros(size), np.zeros(size), np.ones(n), np.ones(n), np.full(n, -1.0))
-        self.added, self.visits = self.counts.added, self.counts.visits
-        self._fill(np.arange(n))
-
-    def follow(self) -> None:
-        """Make anew what was visited."""
+    def current(self) -> Plausible:
+        """The set of the counts as they are now."""
         counts = self.counts
-        if counts.visits is not self.visits:  # other counts were loaded into it
-            self._restart()
-        elif counts.added != self.added:
-            size = counts.pool[2].size
-            if size > self.lower.size:
-                rows = self.rows
-                self.rows = rows._replace(
-                    next_state=_longer(rows.next_state, size),
-                    low=_longer(rows.low, size),
-                    room=_longer(rows.room, size),
-                )
-                own = (self.states, self.lower, self.upper)
-                self.states, self.lower, self.upper = (_longer(array, size) for array in own)
-            todo = counts.pairs_since(self.added)
-            self.added = counts.added
-            self._fill(np.arange(counts.n_rows) if todo is None else todo)
+        if counts.visits is not self._sums.visits:  # other counts were loaded into the same object
+            self._start()
+        if counts.added == self._added:
+            return self._set
+        todo = counts.pairs_since(self._added) if self._added >= 0 else None
+        if counts.n_transitions != self._set.next_state.size:
+            self._make_room()
+        held = self._set
+        boxes = Boxes(held.r_lower, held.r_upper, held.p_lower, held.p_upper, held.rows)
+        rows = np.arange(counts.n_rows) if todo is None else todo
+        fill_rows(self._share, counts.space.r_max, self._sums, counts.pool, rows, self._seen, boxes)
+        self._added = counts.added
+        return held
 
-    def _fill(self, todo: Ints) -> None:
-        """Make those of the rows `todo` that have changed; what else the kernel takes is put together once."""
-        counts, space = self.counts, self.counts.space
-        pool = counts.pool
-        if self._laid_out is not pool[2]:
-            self._laid_out = pool[2]
-            sizes = (space.n_states, space.n_actions * counts.stages, space.r_max)
-            sums = (counts.visits, counts.reward_sum, counts.reward_square, *pool)
-            self._given = (self.kind, self.delta, *sizes, *sums)
-            intervals = (self.states, self.lower, self.upper, self.rows)
-            self._made = (self.seen, self.r_lower, self.r_upper, *intervals)
-        fill: Any = fill_rows
-        fill(*self._given, todo, *self._made)
-        self.__dict__.pop("now", None)
-
-    @cached_property
-    def now(self) -> Plausible:
-        """The set without gaps, until it changes."""
-        return self.compact()
-
-    def compact(self) -> Plausible:
-        """The set without gaps, as of the last time that it followed."""
-        lengths = self.rows.last - self.rows.first
-        next_ptr = np.concatenate([[0], np.cumsum(lengths)])
-        place = np.repeat(self.rows.first - next_ptr[:-1], lengths) + np.arange(next_ptr[-1])
-        return Plausible(
-            self.counts.space,
-            self.r_lower.copy(),
-            self.r_upper.copy(),
-            next_ptr,
-            self.states[place],
-            self.lower[place],
-            self.upper[place],
-            self.rows.unseen.copy(),
-            stages=self.counts.stages,
-        )
+    def _make_room(self) -> None:
+        """Move the set to arrays with a place for every transition counted; kernels' rows keep their order."""
+        old, (next_ptr, next_state, _) = self._set, self.counts.rows()
+        lower, upper = np.zeros(next_state.size), np.zeros(next_state.size)
+        place = np.repeat(next_ptr[:-1] - old.next_ptr[:-1], np.diff(old.next_ptr)) + np.arange(old.next_state.size)
+        lower[place], upper[place] = old.p_lower, old.p_upper
+        self._set = replace(old, next_ptr=next_ptr, next_state=next_state, p_lower=lower, p_upper=upper)
+        for new, before in zip(self._set.rows[2:5], old.rows[2:5], strict=True):  # next_state, low and room
+            new[place] = before
 
 
-def _longer(array: Any, size: int) -> Any:
-    """The array with zeros after it."""
-    return np.concatenate([array, np.zeros(size - array.size, dtype=array.dtype)])
+class RecomputedSet:
+    """A set of any other kind, computed as a whole whenever the counts have changed."""
+
+    def __init__(self, confidence: Callable[[Counts, float], Plausible], counts: Counts, delta: float) -> None:
+        self.confidence, self.counts, self.delta = confidence, counts, delta
+        self._computed: tuple[int, Ints, Plausible] | None = None  # steps in the counts, their visits, and the set
+
+    def current(self) -> Plausible:
+        """The set of the counts as they are now."""
+        added, visits = self.counts.added, self.counts.visits
+        if self._computed is None or self._computed[0] != added or self._computed[1] is not visits:
+            self._computed = (added, visits, self.confidence(self.counts, self.delta))
+        return self._computed[2]

@@ -1,4 +1,4 @@
-"""A set of plausible MDPs: an interval of mean rewards and a set of rows for each pair, whatever made it."""
+"""A set of plausible MDPs: an interval of mean rewards and a set of rows for each pair."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +15,12 @@ from surefooted.tables.staged import Dynamics
 class Plausible:
     """The MDPs that the data do not exclude (the paper's bounded-parameter MDP, Eq. `bounded.parameter`).
 
-    Mean rewards lie in [r_lower, r_upper], [K]. A row is either a box, every successor j between p_lower[j] and
-    p_upper[j] and every state not stored at most `unseen[k]`, or (`width` not None) an L1 ball of radius width[k]
-    around p_lower. A pair never tried stores no successor and has unseen 1: it may lead anywhere. With `stages` H each
-    stage h has rows of its own: everything [K] is [H K], and pair k of stage h is row h K + k.
+    Mean rewards lie in [r_lower, r_upper], [K]. The successors of row k are next_state[next_ptr[k] : next_ptr[k + 1]].
+    Without `width`, a row is a box: successor j has a probability between p_lower[j] and p_upper[j], and each state
+    that is not stored at most `unseen[k]`. With `width`, a row is an L1 ball of radius width[k] around p_lower. A pair
+    never tried stores no successor and has unseen 1: it may lead anywhere.
+
+    With `stages` H, each stage h has rows of its own: every array [K] is [H K], and pair k of stage h is row h K + k.
     """
 
     space: Space
@@ -39,7 +41,7 @@ class Plausible:
 
     @cached_property
     def rows(self) -> Rows:
-        """The same as the kernels take it; they may rearrange it, so it is theirs alone."""
+        """The rows as kernels take them. Kernels rearrange them, so they have arrays of their own."""
         pair = np.repeat(np.arange(self.n_rows), np.diff(self.next_ptr))
         slack = 1.0 - np.bincount(pair, weights=self.p_lower, minlength=self.n_rows)
         if self.width is not None:
@@ -56,20 +58,19 @@ class Plausible:
         return cls(mdp.space, mdp.r, mdp.r, *rows, np.zeros(mdp.r.size), stages=mdp.stages)
 
     def contains(self, mdp: Dynamics, tolerance: float = 1e-12) -> bool:
-        """Whether an MDP is in the set: the good event, for whoever knows the truth."""
+        """Whether an MDP is in the set. That the true MDP is in it is the good event."""
         return not self.excludes(mdp, tolerance)
 
     def excludes(self, mdp: Dynamics, tolerance: float = 1e-12) -> list[str]:
-        """Why an MDP is not in the set, pair by pair; nothing if it is."""
+        """Why an MDP is not in the set, pair by pair; empty if it is."""
         if mdp.space != self.space:
             raise InvalidInput("set and MDP do not fit", [f"set on {self.space}, MDP on {mdp.space}"])
         if 1 != self.stages != mdp.stages != 1:
             raise InvalidInput("set and MDP do not fit", [f"set of {self.stages} stages, MDP of {mdp.stages}"])
         faults = []
-        for row in range(max(self.n_rows, mdp.r.size)):  # what all stages share is compared with each of them
+        for row in range(max(self.n_rows, mdp.r.size)):  # rows that stages share are compared with each stage
             k, m, (h, pair) = row % self.n_rows, row % mdp.r.size, divmod(row, self.space.n_pairs)
-            at = f"state {self.space.pair_state[pair]}, action {self.space.pair_action[pair]}"
-            at = f"stage {h}, {at}" if max(self.stages, mdp.stages) > 1 else at
+            at = f"stage {h}, " * (max(self.stages, mdp.stages) > 1) + self.space.words(pair)
             if not self.r_lower[k] - tolerance <= mdp.r[m] <= self.r_upper[k] + tolerance:
                 faults.append(f"{at}: mean reward {mdp.r[m]:g} not in [{self.r_lower[k]:g}, {self.r_upper[k]:g}]")
             p = np.zeros(self.space.n_states)

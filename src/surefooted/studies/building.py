@@ -16,7 +16,6 @@ from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.history import read_history
 from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
-from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems import ALL, Problem, make
 from surefooted.sets import confidence
 from surefooted.simulation.playing import misfits
@@ -149,7 +148,7 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
     if key == "knowledge" and isinstance(value, str | list | tuple):
         if isinstance(value, str) and ":" in value:
             return imported(value)(problem)
-        return Knowledge.of(problem, *([value] if isinstance(value, str) else value))
+        return problem.knowledge(*([value] if isinstance(value, str) else value))
     if key == "learner" and isinstance(value, str | dict):
         content = {"kind": value} if isinstance(value, str) else dict(value)
         word = content.pop("kind", None)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -110,6 +111,10 @@ class Space(FrozenArrays):
         """The actions of state s, increasing."""
         s = self.check_state(s)
         return self.pair_action[self.pair_ptr[s] : self.pair_ptr[s + 1]]
+
+    def words(self, k: SupportsIndex) -> str:
+        """Pair k as messages name it."""
+        return f"state {self.pair_state[k]}, action {self.pair_action[k]}"
 
     def pair(self, s: int, a: int) -> int:
         """The index of (s, a) among the pairs."""

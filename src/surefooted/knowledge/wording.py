@@ -1,0 +1,62 @@
+"""The sentences that say how observations contradict what was declared."""
+
+import numpy as np
+
+from surefooted.arrays import Floats, Ints
+from surefooted.data.counts import Counts
+from surefooted.kernels.successors import EMPTY, OUTSIDE, REWARD
+from surefooted.knowledge.contradictions import ImpossibleSteps, impossible_transitions
+from surefooted.knowledge.declared import Declared
+from surefooted.knowledge.informed_set import Reading
+
+
+def impossible_step(
+    declared: Declared,
+    found: ImpossibleSteps,
+    i: int,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+    noise: Ints | None = None,
+) -> list[str]:
+    """Why step i is impossible."""
+    k, y, said = pairs[i] % declared.space.n_pairs, next_states[i], []
+    at, mechanics = declared.space.words(k), declared.mechanics
+    if found.lost[i]:
+        why = "no noise leads there" if mechanics is not None else "not one of its successors"
+        said.append(f"{at}: led to state {y}: {why}")
+    if found.unpaid[i]:
+        low, high = declared.rewards.low[k], declared.rewards.high[k]
+        said.append(f"{at}: reward {rewards[i]:g} is outside [{low:g}, {high:g}]")
+    if found.misled[i] and mechanics is not None and noise is not None:
+        value = noise[i, 0] if noise.shape[1] == 1 else tuple(noise[i].tolist())
+        wanted = mechanics.leads_to(np.array([k]), noise[i : i + 1])[0]
+        said.append(f"{at}: noise {value} leads to state {wanted}, and it led to {y}")
+    return said
+
+
+def conflicts(declared: Declared, counts: Counts, reading: Reading) -> list[str]:
+    """One sentence for each law and each row at which the counts contradict what was declared."""
+    found = []
+    n_laws = 0 if declared.mechanics is None else len(declared.mechanics.sizes)
+    for i in np.flatnonzero(reading.crossed):
+        of = f"law {i}" if i < n_laws else "the joint law of some components"
+        found.append(f"{of}: no law fits what was counted of its events")
+    if not reading.fault.any():
+        return found
+    ptr, state, count = counts.rows()
+    for m in np.flatnonzero(reading.fault).tolist():
+        h, k = divmod(m, declared.space.n_pairs)
+        at = f"stage {h}, " * (counts.stages > 1) + declared.space.words(k)
+        if reading.fault[m] & OUTSIDE:
+            row = slice(ptr[m], ptr[m + 1])
+            lost = impossible_transitions(declared, np.full(row.stop - row.start, k), state[row])
+            shown = ", ".join(f"{y} ({n} times)" for y, n in zip(state[row][lost], count[row][lost], strict=True))
+            found += [f"{at}: led to state {shown}, which was declared impossible"] if shown else []
+        if reading.fault[m] & EMPTY:
+            found.append(f"{at}: no row fits what was counted and declared")
+        if reading.fault[m] & REWARD:
+            n = int(counts.visits[m])
+            mean = f"{n} rewards with mean {counts.reward_sum[m] / max(n, 1):g}"
+            found.append(f"{at}: {mean} do not fit what was declared of them")
+    return found
