@@ -5,7 +5,8 @@ from functools import cached_property
 import numpy as np
 
 from surefooted.agents.learner import EpisodicLearner, GreedyPlan
-from surefooted.kernels import bonus
+from surefooted.kernels import bonus, stages
+from surefooted.kernels.structs import BonusTerms, Estimates
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 
@@ -42,5 +43,7 @@ class EULER(EpisodicLearner):
         log = np.log(6 * self.horizon * space.n_pairs * n * (n + 1) / self.delta)
         x = np.log(6 * counts.n_rows * n * (n + 1) / self.delta)
         reward = deviation * np.sqrt(2 * x / n) + 3 * space.r_max * x / n
-        table = (space.pair_ptr, counts.visits, mean, *counts.rows(), reward, log, self.stride, space.r_max)
-        return plan.policy(bonus.euler_stages(*table, plan.values, self.lower, plan.pair))
+        estimates = Estimates(counts.visits, mean, *counts.rows())
+        added = BonusTerms(bonus.EULER_BONUS, reward, log, lower=self.lower)
+        changed = stages.greedy_stages(space.pair_ptr, estimates, added, space.r_max, plan.values, plan.pair)
+        return plan.policy(changed)

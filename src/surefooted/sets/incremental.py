@@ -100,7 +100,7 @@ class _Pool:
         self._laid_out: Ints | None = None  # the counts' pool that the arrays were last laid out for
         self._given: tuple[Any, ...] = ()
         self._made: tuple[Any, ...] = ()
-        n, size = self.counts.n_rows, self.counts.pool[2].size
+        n, size = self.counts.n_rows, self.counts.pool.state.size
         self.r_lower, self.r_upper, self.seen = np.empty(n), np.empty(n), np.full(n, -1)
         self.states, self.lower, self.upper = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
         places = (np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(size, dtype=np.int64))
@@ -114,7 +114,7 @@ class _Pool:
         if counts.visits is not self.visits:  # other counts were loaded into it
             self._restart()
         elif counts.added != self.added:
-            size = counts.pool[2].size
+            size = counts.pool.state.size
             if size > self.lower.size:
                 rows = self.rows
                 self.rows = rows._replace(
@@ -132,11 +132,12 @@ class _Pool:
         """Make those of the rows `todo` that have changed; what else the kernel takes is put together once."""
         counts, space = self.counts, self.counts.space
         pool = counts.pool
-        if self._laid_out is not pool[2]:
-            self._laid_out = pool[2]
+        if self._laid_out is not pool.state:
+            self._laid_out = pool.state
             sizes = (space.n_states, space.n_actions * counts.stages, space.r_max)
-            sums = (counts.visits, counts.reward_sum, counts.reward_square, *pool)
-            self._given = (self.kind, self.delta, *sizes, *sums)
+            sums = (counts.visits, counts.reward_sum, counts.reward_square)
+            rows = (pool.start, pool.length, pool.state, pool.counted)
+            self._given = (self.kind, self.delta, *sizes, *sums, *rows)
             intervals = (self.states, self.lower, self.upper, self.rows)
             self._made = (self.seen, self.r_lower, self.r_upper, *intervals)
         fill: Any = fill_rows

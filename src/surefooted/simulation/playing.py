@@ -1,6 +1,7 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -13,6 +14,7 @@ from surefooted.agents.player import Episode, Player, Segment
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
+from surefooted.kernels.structs import Rules, Steps, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.tables.mdp import TabularMDP
@@ -162,26 +164,25 @@ def simulate_episodes(
     faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < mdp.n_states]
     if faults or starts.ndim != 1:
         raise InvalidInput("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
-    stride = mdp.space.n_pairs if mdp.stages > 1 else 0
-    table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    world, unlimited = _world(mdp), np.zeros(0, dtype=np.int64)
     shape = (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
     draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
-    rules: dict[int, tuple[Ints, Floats]] = {}
+    rules: dict[int, Rules] = {}
     flips = np.empty(agent.horizon + 1)
     for i, s in enumerate(starts.tolist()):
         agent.begin(s)
         policy, q, u, coins = agent.policy, agent.decisions[-1].policy, agent.u, no_coins
         assert policy is not None
         if q not in rules:
-            rules[q] = policy.stages(agent.horizon)
+            rules[q] = Rules(*policy.stages(agent.horizon))
         if policy.weights is not None:
             coins = flips
             coins[0] = u
             agent.coin.random(out=coins[1:])
             u = float(coins[-1])
-        episode = (pairs[i], rewards[i], next_states[i])
-        playing.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)
+        episode = Steps(pairs[i], rewards[i], next_states[i])
+        playing.play_episode(world, rules[q], next(draws), coins, unlimited, s, episode)
         if teller is None:
             agent.absorb(*episode, u)
         else:
@@ -200,13 +201,22 @@ def _play_part(
     next_states: Ints,
 ) -> tuple[int, float]:
     """Play on from s until the episode ends or the outputs are full: how many steps, and the agent's next u."""
-    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
-    policy, outputs = episode.policy, (pairs, rewards, next_states)
-    if policy.pair is not None:
-        return playing.play_episode(draws, *table, policy.pair, episode.allowed, s, *outputs), agent.u
-    assert policy.weights is not None
-    own = (policy.weights, episode.allowed, agent.u, s)
-    return playing.play_randomised(draws, agent.coin, mdp.space.pair_ptr, *table, *own, *outputs)
+    policy, steps, coins = episode.policy, Steps(pairs, rewards, next_states), np.zeros(0)
+    rules = Rules(*policy.stages(1))
+    if policy.pair is None:
+        ahead = np.random.Generator(copy(agent.coin.bit_generator))
+        coins = np.concatenate([[agent.u], ahead.random(len(pairs))])
+    length = playing.play_episode(_world(mdp), rules, draws, coins, episode.allowed, s, steps)
+    if policy.pair is None:
+        agent.coin.random(length)
+        return length, float(coins[length])
+    return length, agent.u
+
+
+def _world(mdp: Dynamics) -> World:
+    """A table and its noise, as kernels take them."""
+    noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    return World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise)
 
 
 def _teller(
