@@ -9,12 +9,13 @@ import pytest
 from surefooted.agents.euler import EULERLearner
 from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.data.counts import Counts
-from surefooted.kernels import bonus
+from surefooted.kernels import bonus, stages
+from surefooted.kernels.bonus import EULER_BONUS, FIXED_BONUS, FREEDMAN_BONUS
+from surefooted.kernels.structs import BonusTerms, Estimates, Rules
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Space
 
 SAME = 1e-12
-NO_WEIGHTS = np.zeros((0, 0))
 kinds = pytest.mark.parametrize("staged", [False, True], ids=["shared", "staged"])
 
 
@@ -39,7 +40,7 @@ def some_counts(seed, horizon, staged):
 def estimates(counts):
     """What the kernels take."""
     mean = counts.reward_sum / np.maximum(counts.visits, 1)
-    return (counts.space.pair_ptr, counts.visits, mean, *counts.rows())
+    return counts.space.pair_ptr, Estimates(counts.visits, mean, *counts.rows())
 
 
 def dense(counts, m):
@@ -49,10 +50,6 @@ def dense(counts, m):
     for j in range(next_ptr[m], next_ptr[m + 1]):
         p[next_state[j]] += count[j] / n
     return n, counts.reward_sum[m] / max(n, 1), p
-
-
-def stride(counts):
-    return counts.space.n_pairs if counts.stages > 1 else 0
 
 
 def variance(p, v):
@@ -84,26 +81,26 @@ def slow_plan(counts, horizon, q_of):
     return values, np.array(pairs), qs
 
 
-@both(bonus.bonus_stages)
+@both(stages.greedy_stages)
 @kinds
-def test_bonus_stages_adds_the_bonus_and_cuts_at_what_can_be_earned(kernel, staged):
+def test_greedy_stages_adds_the_bonus_and_cuts_at_what_can_be_earned(kernel, staged):
     cut = 0
     for seed in range(24):
         horizon = 1 + seed % 4
         counts, rng = some_counts(seed, horizon, staged)
         space, top = counts.space, counts.space.r_max
-        bonus = rng.choice([0.01, 0.1, 1.0]) * top * rng.random(counts.n_rows)
+        added = rng.choice([0.01, 0.1, 1.0]) * top * rng.random(counts.n_rows)
 
-        def q_of(h, k, n, r, p, v, horizon=horizon, top=top, counts=counts, bonus=bonus, space=space):
+        def q_of(h, k, n, r, p, v, horizon=horizon, top=top, counts=counts, added=added, space=space):
             most = (horizon - h) * top
-            return min(r + bonus[k + h * space.n_pairs * (counts.stages > 1)] + p @ v, most) if n else most
+            return min(r + added[k + h * space.n_pairs * (counts.stages > 1)] + p @ v, most) if n else most
 
         truth, pairs, qs = slow_plan(counts, horizon, q_of)
         values = np.zeros((horizon + 1, space.n_states))
         for before in (-1, 0):
             pair = np.full((horizon, space.n_states), before) if before else pairs.copy()
             old = pair.copy()
-            changed = kernel(*estimates(counts), bonus, stride(counts), top, values, pair)
+            changed = kernel(*estimates(counts), BonusTerms(FIXED_BONUS, added), top, values, pair)
             assert values == pytest.approx(truth, abs=SAME * top)
             assert changed == (not np.array_equal(old, pair))
             assert_greedy(pair, pairs, qs, space)
@@ -112,10 +109,10 @@ def test_bonus_stages_adds_the_bonus_and_cuts_at_what_can_be_earned(kernel, stag
     assert cut > 5, "a test without power"
 
 
-@both(bonus.bonus_policy_stages)
+@both(stages.estimated_policy_stages)
 @kinds
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_bonus_policy_stages_is_equation_pess_pe_fh(kernel, staged, sign):
+def test_estimated_policy_stages_is_equation_pess_pe_fh(kernel, staged, sign):
     for seed in range(24):
         horizon = 1 + seed % 4
         counts, rng = some_counts(seed, horizon, staged)
@@ -139,7 +136,7 @@ def test_bonus_policy_stages_is_equation_pess_pe_fh(kernel, staged, sign):
                 q = q if n else (most if sign > 0 else 0.0)
                 truth[h, space.pair_state[k]] += rule[h, k] * q
             values = np.zeros((horizon + 1, space.n_states))
-            kernel(*estimates(counts), bonus, stride(counts), top, sign, *policy.stages(horizon), values)
+            kernel(*estimates(counts), bonus, top, sign, Rules(*policy.stages(horizon)), values)
             assert values == pytest.approx(truth, abs=SAME * top)
 
 
@@ -168,7 +165,7 @@ def freedman_q(counts, horizon, stage_visits, reward_bonus, log, q_before):
     return q_of
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 @kinds
 def test_freedman_stages_is_azar_et_al(kernel, staged):
     free = 0
@@ -184,8 +181,11 @@ def test_freedman_stages_is_azar_et_al(kernel, staged):
         q_of = freedman_q(counts, horizon, stage_visits, reward_bonus, log, q_before)
         truth, _, qs = slow_plan(counts, horizon, q_of)
         values, pair = np.zeros((horizon + 1, space.n_states)), np.full((horizon, space.n_states), -1)
-        table = (*estimates(counts), reward_bonus, stage_visits, log, space.n_actions, stride(counts), top)
-        assert kernel(*table, mine, values, pair)
+        added = BonusTerms(
+            FREEDMAN_BONUS, reward_bonus, np.full(counts.n_rows, log), stage_visits, space.n_actions, mine
+        )
+        table = (*estimates(counts), added, top)
+        assert kernel(*table, values, pair)
         # a variance as a difference of squares is exact to a rounding of v², and enters under a root
         assert values == pytest.approx(truth, abs=1e-7 * top)
         assert mine == pytest.approx(np.array(qs), abs=1e-7 * top)
@@ -194,7 +194,7 @@ def test_freedman_stages_is_azar_et_al(kernel, staged):
         caps = (horizon - np.arange(horizon))[:, None] * top
         free += np.any((values[:-1] < caps) & (np.arange(horizon)[:, None] < horizon - 1))
         again, kept = values.copy(), pair.copy()
-        assert not kernel(*table, mine, values, pair)  # Q never rises, and the same data give the same plan
+        assert not kernel(*table, values, pair)  # Q never rises, and the same data give the same plan
         assert np.array_equal(values, again) and np.array_equal(pair, kept)
     assert free > 4, "a test without power"
 
@@ -213,27 +213,12 @@ def freedman_by_hand(kernel, stage_visits, top=1.0, log=1.0, n_states=2, H=2, fi
     values, pair = np.zeros((H + 1, n_states)), np.full((H, n_states), -1)
     q_before = np.full((H, 2 * n_states), first)
     visited = np.broadcast_to(np.array(stage_visits), (H, n_states)).copy()
-    kernel(
-        pair_ptr,
-        n,
-        r,
-        next_ptr,
-        next_state,
-        next_count,
-        np.zeros(2 * n_states),
-        visited,
-        log,
-        2,
-        0,
-        top,
-        q_before,
-        values,
-        pair,
-    )
+    added = BonusTerms(FREEDMAN_BONUS, np.zeros(2 * n_states), np.full(2 * n_states, log), visited, 2, q_before)
+    kernel(pair_ptr, Estimates(n, r, next_ptr, next_state, next_count), added, top, values, pair)
     return values, pair
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 def test_freedman_by_hand_when_the_next_states_are_rarely_visited(kernel):
     # v_1 = (0, 1/2), mean 1/4, variance 1/16; L = 1, N = 10^6, H = 2:
     # sqrt(8 / 16 / 10^6) = 7.0710678119e-4, 14 x 2 / (3 x 10^6) = 9.3333333333e-6, sqrt(8 x 4 / 10^6) = 5.6568542495e-3
@@ -245,7 +230,7 @@ def test_freedman_by_hand_when_the_next_states_are_rarely_visited(kernel):
     assert pair.tolist() == [[0, 2], [0, 2]]
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 def test_freedman_by_hand_when_the_next_states_are_often_visited(kernel):
     # N' = 640 000: 100^2 H^3 S^2 A L^2 / N' = 640 000 / 640 000 = 1 < H^2 = 4; sqrt(8 x 1 / 10^6) = 2.8284271247e-3
     b = 7.0710678118655e-4 + 9.3333333333333e-6 + 2.8284271247462e-3
@@ -257,7 +242,7 @@ def test_freedman_by_hand_when_the_next_states_are_often_visited(kernel):
     assert values[0] == pytest.approx([0.25 + b, 0.75 + b], abs=1e-13)
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 def test_freedman_by_hand_counts_the_visits_of_the_next_stage(kernel):
     b = 7.0710678118655e-4 + 9.3333333333333e-6 + 2.8284271247462e-3
     values, _ = freedman_by_hand(kernel, [[0, 0], [640_000, 640_000]])  # as above
@@ -267,7 +252,7 @@ def test_freedman_by_hand_counts_the_visits_of_the_next_stage(kernel):
     assert values[0] == pytest.approx([0.25 + b, 0.75 + b], abs=1e-13)
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 @pytest.mark.parametrize("top", [3.0, 0.125])
 def test_freedman_scales_with_the_largest_reward(kernel, top):
     for visits in (159_999, 640_000, 10**8):
@@ -275,7 +260,7 @@ def test_freedman_scales_with_the_largest_reward(kernel, top):
         assert values == pytest.approx(top * freedman_by_hand(kernel, visits, log=2.0)[0], rel=1e-13)
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 def test_freedman_by_hand_with_another_logarithm(kernel):
     # L = 3: sqrt(8 x 3 / 16 / 10^6) = 1.2247448714e-3, 14 x 2 x 3 / (3 x 10^6) = 2.8e-5, and 640 000 x 9 / N' = 1.44
     # for N' = 4 000 000: sqrt(8 x 1.44 / 10^6) = 3.3941125497e-3
@@ -284,7 +269,7 @@ def test_freedman_by_hand_with_another_logarithm(kernel):
     assert values[0] == pytest.approx([0.25 + b, 0.75 + b], abs=1e-13)
 
 
-@both(bonus.freedman_stages)
+@both(stages.greedy_stages)
 def test_freedman_never_raises_a_q(kernel):
     # v_1 = (0, .2), mean .1, variance .01: .1 + sqrt(8 x .01 / 10^6) + 14 x 2 / (3 x 10^6) + sqrt(8 x 4 / 10^6)
     lower = 0.1 + 2.8284271247462e-4 + 9.3333333333333e-6 + 5.6568542494924e-3
@@ -319,7 +304,7 @@ def slow_euler(counts, horizon, reward_bonus, log):
     return upper, lower, np.array(pairs)
 
 
-@both(bonus.euler_stages)
+@both(stages.greedy_stages)
 @kinds
 def test_euler_stages_bounds_from_both_sides(kernel, staged):
     free = 0
@@ -332,19 +317,19 @@ def test_euler_stages_bounds_from_both_sides(kernel, staged):
         upper, lower, pairs = slow_euler(counts, horizon, reward_bonus, log)
         high, low = np.zeros_like(upper), np.zeros_like(lower)
         pair = np.full((horizon, space.n_states), -1)
-        table = (*estimates(counts), reward_bonus, log, stride(counts), top)
-        assert kernel(*table, high, low, pair)
+        table = (*estimates(counts), BonusTerms(EULER_BONUS, reward_bonus, log, lower=low), top)
+        assert kernel(*table, high, pair)
         assert high == pytest.approx(upper, abs=1e-7 * top)
         if np.array_equal(pair, pairs):  # of equal pairs rounding may choose another, with another lower bound
             assert low == pytest.approx(lower, abs=1e-7 * top)
             free += np.any(low[0] > 0)
         again = high.copy(), low.copy()
-        assert not kernel(*table, high, low, pair)
+        assert not kernel(*table, high, pair)
         assert np.array_equal(high, again[0]) and np.array_equal(low, again[1])
     assert free > 4, "a test without power"
 
 
-@both(bonus.euler_stages)
+@both(stages.greedy_stages)
 @pytest.mark.parametrize("top", [1.0, 2.0])
 def test_euler_by_hand(kernel, top):
     """State 0 leads to either state, one half each; state 1 earns half of r_max and stays; 10^4 visits, L = 2, H = 2.
@@ -359,23 +344,24 @@ def test_euler_by_hand(kernel, top):
     n, r = np.full(2, 10_000), np.array([0.0, 0.5]) * top
     rows = (np.array([0, 2, 3]), np.array([0, 1, 1]), np.array([5000, 5000, 10_000]))
     upper, lower, pair = np.zeros((3, 2)), np.zeros((3, 2)), np.full((2, 2), -1)
-    bonus, log = np.full(2, 0.01 * top), np.full(2, 2.0)
-    kernel(np.array([0, 1, 2]), n, r, *rows, bonus, log, 0, top, upper, lower, pair)
+    added = BonusTerms(EULER_BONUS, np.full(2, 0.01 * top), np.full(2, 2.0), lower=lower)
+    kernel(np.array([0, 1, 2]), Estimates(n, r, *rows), added, top, upper, pair)
     assert upper / top == pytest.approx(np.array([[0.275916227766017, 1.021], [0.01, 0.51], [0, 0]]), abs=1e-14)
     assert lower / top == pytest.approx(np.array([[0.229183772233983, 0.979], [0.0, 0.49], [0, 0]]), abs=1e-14)
 
 
+ROWS = Estimates(np.array([4, 4]), np.zeros(2), np.array([0, 1, 3]), np.array([2, 0, 1]), np.array([4, 1, 3]))
+
+
 @both(bonus.mean_next)
 def test_mean_next_by_hand(kernel):
-    rows = (np.array([0, 1, 3]), np.array([2, 0, 1]), np.array([4, 1, 3]))
-    assert kernel(1, 4.0, *rows, np.array([8.0, 4.0, 100.0])) == (8 + 3 * 4) / 4
+    assert kernel(ROWS, 1, np.array([8.0, 4.0, 100.0])) == (8 + 3 * 4) / 4
 
 
 @both(bonus.variance_next)
 def test_variance_next_by_hand(kernel):
-    rows = (np.array([0, 1, 3]), np.array([2, 0, 1]), np.array([4, 1, 3]))
     # 8 once and 4 three times: mean 5, (9 + 3 x 1) / 4
-    assert kernel(1, 4.0, 5.0, *rows, np.array([8.0, 4.0, 100.0])) == 3.0
+    assert kernel(ROWS, 1, 5.0, np.array([8.0, 4.0, 100.0])) == 3.0
 
 
 def learner(kind, n, space, horizon, reward=1.0, **options):
@@ -408,7 +394,7 @@ def test_the_hoeffding_bonus_by_hand_with_more_states_and_actions():
     space = Space.from_available(np.array([[True, True, True], [True, False, True]]))
     made = learner(UCBVILearner, 1000, space, 3, 0.25, bonus="hoeffding", episodes=50, delta=0.09)
     made.counts.visits *= 1000
-    made.counts._pool_count *= 1000
+    made.counts.pool.counted[:] *= 1000
     made.counts.reward_sum *= 1000
     made.propose()
     b = 0.006069708517541 + 0.018209125552622

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import playing
+from surefooted.kernels import counting
+from surefooted.kernels.structs import Pool, Steps
 from surefooted.tables.space import Space
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)  # the same examples in every run
@@ -55,11 +56,13 @@ def identical(a, b):
 
 def frozen(counts):
     """Everything a count knows, to compare with later."""
-    return {name: np.copy(value) for name, value in vars(counts).items() if name != "space"}
+    own = {name: np.copy(value) for name, value in vars(counts).items() if name not in ("space", "pool")}
+    return own | {name: np.copy(value) for name, value in counts.pool._asdict().items()}
 
 
 def unchanged(counts, before):
-    return all(np.array_equal(value, before[name]) for name, value in vars(counts).items() if name != "space")
+    now = frozen(counts)
+    return now.keys() == before.keys() and all(np.array_equal(now[name], before[name]) for name in now)
 
 
 @exact
@@ -115,21 +118,22 @@ def test_counts_by_hand():
     assert counts.total == 4 and counts.n_transitions == 3
 
 
-@pytest.mark.parametrize("kernel", [playing.count_steps, playing.count_steps.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("kernel", [counting.count_steps, counting.count_steps.py_func], ids=["compiled", "plain"])
 def test_count_steps_stops_before_the_step_that_the_pool_cannot_hold(kernel):
     visits, sums, squares = np.zeros(2, dtype=np.int64), np.zeros(2), np.zeros(2)
     start, length, room = (np.zeros(2, dtype=np.int64) for _ in range(3))
     state, count, used = np.zeros(7, dtype=np.int64), np.zeros(7, dtype=np.int64), np.zeros(2, dtype=np.int64)
     pairs, next_states = np.array([0, 1, 0, 1, 1, 0, 0]), np.array([5, 6, 7, 6, 7, 5, 8])
     rewards = np.arange(7.0)
-    table = (visits, sums, squares, start, length, room)
+    steps, table = Steps(pairs, rewards, next_states), (visits, sums, squares)
+    pool = Pool(start, length, room, state, count, used)
     # rows of room 2 at 0 and 2; the third successor of pair 0 would need 4 more places than the 3 there are
-    assert kernel(pairs, rewards, next_states, 0, *table, state, count, used) == 6
+    assert kernel(steps, 0, *table, pool) == 6
     assert visits.tolist() == [3, 3] and length.tolist() == [2, 2] and used.tolist() == [4, 4]
     assert sums.tolist() == [0 + 2 + 5, 1 + 3 + 4] and squares.tolist() == [0 + 4 + 25, 1 + 9 + 16]
-    assert kernel(pairs, rewards, next_states, 6, *table, state, count, used) == 6  # and again
+    assert kernel(steps, 6, *table, pool) == 6  # and again
     state, count = np.append(state, np.zeros(7, dtype=np.int64)), np.append(count, np.zeros(7, dtype=np.int64))
-    assert kernel(pairs, rewards, next_states, 6, *table, state, count, used) == 7
+    assert kernel(steps, 6, *table, pool._replace(state=state, counted=count)) == 7
     assert state[start[0] : start[0] + 3].tolist() == [5, 7, 8] and count[start[0] : start[0] + 3].tolist() == [2, 1, 1]
     assert state[start[1] : start[1] + 2].tolist() == [6, 7] and count[start[1] : start[1] + 2].tolist() == [2, 1]
 
@@ -265,7 +269,7 @@ def test_an_empty_history_is_no_history():
 def test_steps_by_index_that_do_not_exist_never_reach_the_compiled_loop(steps, monkeypatch):
     """Which would read and write where it must not: hence the stand-in."""
     counts = started()
-    monkeypatch.setattr(playing, "count_steps", lambda pairs, *_: len(pairs))
+    monkeypatch.setattr(counting, "count_steps", lambda steps, *_: len(steps.pairs))
     with pytest.raises(InvalidInput):
         counts.add_steps(*(np.array(column) for column in steps))
 
@@ -301,12 +305,12 @@ def test_memory_grows_with_what_was_seen():
     assert empty <= 8 * (6 * space.n_pairs + 6_000)  # a few numbers per pair, none per pair and state
     for _ in range(50):
         counts.add_steps(*some_steps(Space.full(20, 2), 1, 200))  # the same 200 steps again and again
-    pool = counts._pool_state.size
+    pool = counts.pool.state.size
     counts.add_steps(*some_steps(Space.full(20, 2), 1, 200))
-    assert counts._pool_state.size == pool
+    assert counts.pool.state.size == pool
     rng = np.random.default_rng(0)
     n = 30_000
     counts.add_steps(rng.integers(space.n_pairs, size=n), np.zeros(n), rng.integers(space.n_states, size=n))
     counts.add_steps(np.zeros(n, dtype=np.int64), np.zeros(n), rng.integers(space.n_states, size=n))
     # rooms double, so a row wastes less than three times its length and 2; the pool doubles too
-    assert counts._pool_state.size <= 2 * (4 * counts.n_transitions + 2 * np.count_nonzero(counts.visits)) + 256
+    assert counts.pool.state.size <= 2 * (4 * counts.n_transitions + 2 * np.count_nonzero(counts.visits)) + 256

@@ -1,5 +1,7 @@
 """Compiled episodes: the same draws, to the last bit, as the table and the policy make one by one."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 import oracles
 from surefooted.kernels import playing
+from surefooted.kernels.structs import Rules, Steps, World
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
@@ -35,27 +38,35 @@ def some_policy(space, kind, seed=0):
     return choice if kind == "deterministic" else choice.mixed_with(Policy.uniform(space), 0.6)
 
 
-def play(kernels, mdp, policy, coin, draws, allowed, u, s, *outputs):
-    """Play on with one kernel or the other; how many steps, and the next u."""
-    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
-    if policy.pair is not None:
-        return kernels[0](draws, *table, policy.pair, allowed, s, *outputs), u
-    return kernels[1](draws, coin, mdp.space.pair_ptr, *table, policy.weights, allowed, u, s, *outputs)
+def play(kernels, mdp, policy, coins, draws, allowed, s, *outputs):
+    """Play on; how many steps."""
+    noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    world = World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise)
+    return kernels[0](world, Rules(*policy.stages(1)), draws, coins, allowed, s, Steps(*outputs))
+
+
+def some_coins(policy, coin, u, n):
+    """u and n more uniforms of a copy of `coin` for a randomised policy, nothing for a deterministic one."""
+    return np.zeros(0) if policy.is_deterministic else np.append(u, copy.deepcopy(coin).random(n))
 
 
 def compiled(kernels, mdp, policy, allowed, u, s, n, seed):
     """What an episode of at most n steps does to everything it touches."""
     world, coin = np.random.default_rng([1, seed]), np.random.default_rng([2, seed])
     draws = np.zeros((n, 2))
-    kernels[2](world, mdp.noise.code, draws)
+    kernels[1](world, mdp.noise.code, draws)
     pairs, rewards, next_states = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n, dtype=np.int64)
-    length, u = play(kernels, mdp, policy, coin, draws, allowed, u, s, pairs, rewards, next_states)
+    coins = some_coins(policy, coin, u, n)
+    length = play(kernels, mdp, policy, coins, draws, allowed, s, pairs, rewards, next_states)
+    if coins.size:
+        coin.random(length)
+        u = coins[length]
     part = slice(0, length)
     played = (pairs[part].tolist(), rewards[part].tolist(), next_states[part].tolist())
     return *played, allowed.tolist(), u, coin.random()
 
 
-KERNELS = (playing.play_episode, playing.play_randomised, playing.draw_steps)
+KERNELS = (playing.play_episode, playing.draw_steps)
 PLAIN = tuple(kernel.py_func for kernel in KERNELS)
 either = pytest.mark.parametrize("kernel", [KERNELS, PLAIN], ids=["compiled", "plain"])
 
@@ -112,14 +123,16 @@ def test_an_episode_in_parts_is_the_whole_episode(kind):
     policy, n = some_policy(mdp.space, kind), 200
     whole = compiled(KERNELS, mdp, policy, np.full(mdp.space.n_pairs, 10**9), 0.5, 2, n, 4)
     world, coin, draws = np.random.default_rng([1, 4]), np.random.default_rng([2, 4]), np.zeros((n, 2))
-    allowed, u, s = np.full(mdp.space.n_pairs, 10**9), 0.5, 2
+    allowed, s = np.full(mdp.space.n_pairs, 10**9), 2
+    coins = some_coins(policy, coin, 0.5, n)
     pairs, rewards, next_states = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n, dtype=np.int64)
     for part in (slice(0, 1), slice(1, 120), slice(120, n)):
         playing.draw_steps(world, mdp.noise.code, draws[part])
         outputs = (pairs[part], rewards[part], next_states[part])
-        length, u = play(KERNELS, mdp, policy, coin, draws[part], allowed, u, s, *outputs)
+        length = play(KERNELS, mdp, policy, coins[part.start :], draws[part], allowed, s, *outputs)
         assert length == part.stop - part.start
         s = next_states[part.stop - 1]
+    u = coins[n] if coins.size else 0.5
     assert (pairs.tolist(), rewards.tolist(), next_states.tolist(), allowed.tolist(), u) == whole[:5]
 
 

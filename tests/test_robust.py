@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import oracles
 from surefooted import planning
-from surefooted.kernels import robust
 from surefooted.kernels import rows as row_kernels
+from surefooted.kernels import segments as backwards
+from surefooted.kernels import sorting, value_iteration
+from surefooted.kernels.structs import Book, Iteration, Limits
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
@@ -34,8 +36,8 @@ def plausible(form, seed, n_states=None, n_actions=None, kind=None):
 
 def ordered(v, sign, rng):
     """The states by decreasing sign * v with equals in any order, scratch space, their places, sums of v along them."""
-    order = np.lexsort((rng.random(v.size), -sign * v))
-    return order, np.full(2 * v.size + 1, -7), np.argsort(order), np.concatenate([[0.0], np.cumsum(v[order])])
+    order, scratch = np.lexsort((rng.random(v.size), -sign * v)), np.full(2 * v.size + 1, -7)
+    return sorting.Work(order, scratch, np.argsort(order), np.append(0.0, np.cumsum(v[order])), np.full(v.size, np.nan))
 
 
 def some_values(seed, n):
@@ -79,8 +81,8 @@ def one_row(states, low, room, unseen=0.0, width=-1.0):
 )
 def test_extreme_by_hand(kernel, row, smallest, largest):
     v, rng = np.array([4.0, 3.0, 2.0, 1.0]), np.random.default_rng(0)
-    assert kernel(one_row(*row), 0, v, *ordered(v, -1, rng)) == pytest.approx(smallest, abs=1e-15)
-    assert kernel(one_row(*row), 0, v, *ordered(v, 1, rng)) == pytest.approx(largest, abs=1e-15)
+    assert kernel(one_row(*row), 0, v, ordered(v, -1, rng)) == pytest.approx(smallest, abs=1e-15)
+    assert kernel(one_row(*row), 0, v, ordered(v, 1, rng)) == pytest.approx(largest, abs=1e-15)
 
 
 @both(row_kernels.extreme)
@@ -92,7 +94,7 @@ def test_extreme_is_the_linear_program_and_never_on_its_unsafe_side(kernel, form
         space, _ = plausible(form, seed, n_states, 2 if n_states < 5 else 1)
         v = some_values(seed, n_states)
         for k, sign in itertools.product(range(space.space.n_pairs), (-1, 1)):
-            found = kernel(space.rows, k, v, *ordered(v, sign, rng))
+            found = kernel(space.rows, k, v, ordered(v, sign, rng))
             row = oracles.row_set(space, k)
             truth = oracles.extreme_mean(row, v, sign, exactly=True)
             assert sign * (found - truth) >= -SAFE  # never below the largest, never above the smallest
@@ -110,7 +112,7 @@ def test_extreme_is_the_best_of_all_corners(form, seed):
     for k in range(space.space.n_pairs):
         means = oracles.row_vertices(oracles.row_set(space, k)) @ v
         for sign, truth in ((-1, means.min()), (1, means.max())):
-            assert row_kernels.extreme(space.rows, k, v, *ordered(v, sign, rng)) == pytest.approx(truth, abs=SAFE)
+            assert row_kernels.extreme(space.rows, k, v, ordered(v, sign, rng)) == pytest.approx(truth, abs=SAFE)
 
 
 @forms
@@ -123,17 +125,17 @@ def test_the_order_of_a_row_changes_no_bit_of_its_extreme_and_is_all_that_it_cha
         rows = space.rows
         first, last = rows.first[k], rows.last[k]
         stored = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
-        value = row_kernels.extreme(rows, k, v, *order)
+        value = row_kernels.extreme(rows, k, v, order)
         for _ in range(4):
             shuffle = first + rng.permutation(last - first)
             for array in (rows.next_state, rows.low, rows.room):
                 array[first:last] = array[shuffle]
-            assert row_kernels.extreme(rows, k, v, *order) == value
+            assert row_kernels.extreme(rows, k, v, order) == value
         after = sorted(zip(rows.next_state[first:last], rows.low[first:last], rows.room[first:last], strict=True))
         assert after == stored
 
 
-@both(row_kernels.rank_states)
+@both(sorting.rank_states)
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(data=st.data())
 def test_rank_states_sorts_from_any_order(kernel, data):
@@ -142,7 +144,7 @@ def test_rank_states_sorts_from_any_order(kernel, data):
     order = np.array(data.draw(st.permutations(range(v.size))))
     sign = data.draw(st.sampled_from([-1.0, 1.0]))
     scratch, rank, prefix = np.empty_like(order), np.empty_like(order), np.empty(v.size + 1)
-    kernel(v, sign, order, scratch, rank, prefix)
+    kernel(v, sign, sorting.Work(order, scratch, rank, prefix, np.empty(0)))
     assert sorted(order) == list(range(v.size))
     assert np.all(np.diff(sign * v[order]) <= 0)
     assert np.array_equal(order[rank], np.arange(v.size))
@@ -171,22 +173,22 @@ def slow_values(space, policy, r, v, steps):
     return np.array(values)
 
 
-@both(robust.step_back)
+@both(value_iteration.step_back)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_step_back_is_one_backup(kernel, form, seed):
     space, _ = plausible(form, seed)
     v = some_values(seed, space.space.n_states)
     for policy, sign in itertools.product(some_policies(space.space, seed), (-1.0, 1.0)):
-        work = row_kernels.workspace(v.size)
+        work = sorting.workspace(v.size)
         r = space.r_upper if sign > 0 else space.r_lower
-        lower, upper = kernel(*planning.played(policy), space.rows, r, sign, work, v)
+        lower, upper = kernel(planning.played(policy), space.rows, r, sign, work, v)
         change = oracles.robust_backup(space, policy.dense_weights, v, sign) - v
         assert work.change == pytest.approx(change, abs=SAFE)
         assert (lower, upper) == (work.change.min(), work.change.max())
 
 
-@both(robust.play_backwards)
+@both(backwards.play_backwards)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("steps", [0, 1, 7])
@@ -196,13 +198,15 @@ def test_play_backwards_is_that_many_backups(kernel, form, seed, steps):
     for policy in some_policies(space.space, seed):
         for r in (space.r_lower - 0.4, np.zeros(0)):
             v = start.copy()
-            made = kernel(*planning.played(policy), space.rows, r, steps, -1.0, 10**9, row_kernels.workspace(v.size), v)
+            made = kernel(
+                planning.played(policy), space.rows, r, steps, Limits(-1.0, 10**9), sorting.workspace(v.size), v
+            )
             assert made == steps
             r = r if r.size else np.zeros(space.space.n_pairs)
             assert v == pytest.approx(slow_values(space, policy, r, start, steps)[-1], abs=steps * SAFE)
 
 
-@both(robust.play_backwards)
+@both(backwards.play_backwards)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("tolerance", "most"), [(0.5, 10**9), (3.0, 10**9), (0.0, 1), (0.1, 5)])
@@ -213,7 +217,7 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
     policy = some_policies(space.space, seed)[seed % 3]
     for r in (space.r_lower - 0.4, np.zeros(0)):
         v = start.copy()
-        kernel(*planning.played(policy), space.rows, r, steps, tolerance, most, row_kernels.workspace(v.size), v)
+        kernel(planning.played(policy), space.rows, r, steps, Limits(tolerance, most), sorting.workspace(v.size), v)
         truth = slow_values(space, policy, r if r.size else np.zeros(space.space.n_pairs), start, steps)[-1]
         assert np.all(v <= truth + steps * SAFE)
         if most > steps:
@@ -225,7 +229,9 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
 def test_play_backwards_of_a_million_steps_takes_few_sweeps_and_loses_less_than_its_tolerance():
     mdp = TabularMDP.from_arrays([[[0.9, 0.1]], [[0.2, 0.8]]], [[1.0], [0.25]])  # gain 2/3 + 1/3 / 4 = 0.75
     rows, policy, v = Plausible.exactly(mdp).rows, Policy.always(mdp.space, 0), np.zeros(2)
-    made = robust.play_backwards(*planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, row_kernels.workspace(2), v)
+    made = backwards.play_backwards(
+        planning.played(policy), rows, mdp.r, 10**6, Limits(1e-3, 200), sorting.workspace(2), v
+    )
     # sweep n + 1 changes the two states by amounts that differ by 0.7^n 0.75, which must be 1e-9 or less
     assert made == 1 + int(np.ceil(np.log(0.75e9) / -np.log(0.7)))
     # n steps earn 0.75 n + h - P^n h; h0 - h1 = (1 - 0.25) / 0.3 = 2.5 and 2/3 h0 + 1/3 h1 = 0, so that P^n h is 0
@@ -238,7 +244,7 @@ def affordable(losses, budget):
     return next((m for m, loss in enumerate(losses) if loss > budget), len(losses))
 
 
-@both(robust.affordable_steps)
+@both(backwards.affordable_steps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kernel, form, seed):
@@ -255,7 +261,7 @@ def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kern
         for budget in (*between, ranked[0] - 1, ranked[-1] - 1e-7, ranked[-1] + 1e-7):
             cost, kept = np.full(2, np.nan), v.copy()
             lists = planning.played(policy)
-            found, sweeps = kernel(*lists, space.rows, r, budget, 0.0, most, terminal, kept, cost)
+            found, sweeps = kernel(lists, space.rows, r, budget, Limits(0.0, most), terminal, kept, cost)
             assert 1 <= sweeps <= min(found + 1, most)
             assert found == affordable(losses, budget)
             assert cost[0] == pytest.approx(max([0.0, *losses[:found]]), abs=1e-11)
@@ -263,7 +269,7 @@ def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kern
             assert np.array_equal(kept, v)
 
 
-@both(robust.affordable_steps)
+@both(backwards.affordable_steps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tolerance", [0.1, 2.0])
@@ -279,24 +285,26 @@ def test_affordable_steps_when_extrapolated_are_never_too_many_nor_too_few_by_mo
         losses = (terminal - slow_values(space, policy, r, v, most)[1:]).max(axis=1)
         for budget in rng.uniform(losses.min() - 0.1, losses.max() + 0.1, size=3):
             cost = np.zeros(2)
-            found, sweeps = kernel(*planning.played(policy), space.rows, r, budget, tolerance, most, terminal, v, cost)
+            found, sweeps = kernel(
+                planning.played(policy), space.rows, r, budget, Limits(tolerance, most), terminal, v, cost
+            )
             assert 1 <= sweeps <= min(found + 1, most)
             assert affordable(losses, budget - tolerance - 1e-9) <= found <= affordable(losses, budget + 1e-9)
             assert max([0.0, *losses[:found]]) - 1e-9 <= cost[0] <= max(budget, 0.0) + 1e-9
             assert found == most or cost[1] > budget
 
 
-@both(robust.affordable_steps)
+@both(backwards.affordable_steps)
 @pytest.mark.parametrize("loss", [1e-15, 1e-17, 1e-18, 1e-30, 1e-300, 5e-324])
 def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     nothing, cost = np.zeros(1), np.zeros(2)
-    assert kernel(*lists, rows, np.array([-loss]), 100.0, 1e-3, 50, nothing, nothing, cost) == (50, 1)
+    assert kernel(lists, rows, np.array([-loss]), 100.0, Limits(1e-3, 50), nothing, nothing, cost) == (50, 1)
     assert cost[0] == pytest.approx(50 * loss, rel=1e-9, abs=0)
 
 
-@both(robust.affordable_steps)
+@both(backwards.affordable_steps)
 @pytest.mark.parametrize(
     ("budget", "steps", "cost"), [(1.0, 4, (1.0, 1.25)), (1.1, 4, (1.0, 1.25)), (0.2, 0, (0, 0.25))]
 )
@@ -305,17 +313,20 @@ def test_affordable_steps_by_hand(kernel, budget, steps, cost):
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     found = np.zeros(2)
-    assert kernel(*lists, rows, np.array([-0.25]), budget, 1e-3, 50, np.zeros(1), np.zeros(1), found) == (steps, 1)
+    assert kernel(lists, rows, np.array([-0.25]), budget, Limits(1e-3, 50), np.zeros(1), np.zeros(1), found) == (
+        steps,
+        1,
+    )
     assert tuple(found) == cost
 
 
-@both(robust.affordable_steps)
+@both(backwards.affordable_steps)
 @pytest.mark.parametrize("tolerance", [0.0, 100.0])
 def test_what_one_state_earns_does_not_pay_for_another(kernel, tolerance):
     mdp = TabularMDP.from_arrays(np.eye(2)[:, None], np.zeros((2, 1)))  # each state is left to itself
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     r, nothing, cost = np.array([-0.125, 0.25]), np.zeros(2), np.zeros(2)
-    assert kernel(*lists, rows, r, 0.4, tolerance, 20, nothing, nothing, cost)[0] == 3
+    assert kernel(lists, rows, r, 0.4, Limits(tolerance, 20), nothing, nothing, cost)[0] == 3
     assert tuple(cost) == (0.375, 0.5)
 
 
@@ -323,7 +334,7 @@ def book_of(policies, segments):
     """Policies, the baseline first, and segments (policy, steps), as the kernels take them."""
     lists = [planning.played(policy) for policy in policies]
     first = np.cumsum([0] + [pairs.size for _, pairs, _ in lists])
-    return robust.Book(
+    return Book(
         np.stack([ptr + begin for (ptr, _, _), begin in zip(lists, first[:-1], strict=True)]),
         np.concatenate([pairs for _, pairs, _ in lists]),
         np.concatenate([weights for _, _, weights in lists]),
@@ -338,7 +349,7 @@ def some_book(space, seed):
     return policies, segments, book_of(policies, segments)
 
 
-@both(robust.induct)
+@both(backwards.induct)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
@@ -353,7 +364,7 @@ def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
             truth = bias + drift
         else:
             truth = slow_values(space, policies[q], r, truth, steps)[-1]
-    made = kernel(book, space.rows, r, bias, -1.0, 10**9, row_kernels.workspace(n), v)
+    made = kernel(book, space.rows, r, bias, Limits(-1.0, 10**9), sorting.workspace(n), v)
     assert v == pytest.approx(truth, abs=1e-10) and made == sum(steps for _, steps in segments)
 
 
@@ -371,11 +382,13 @@ def test_induct_is_below_what_the_segments_earn_in_any_mdp_of_the_set(form, seed
     for q, steps in reversed(segments):
         for _ in range(steps):
             earned = chains[q][1] - gains[0] + chains[q][0] @ earned
-    robust.induct(book, space.rows, space.r_lower - gains[0], bias, tolerance, most, row_kernels.workspace(v.size), v)
+    backwards.induct(
+        book, space.rows, space.r_lower - gains[0], bias, Limits(tolerance, most), sorting.workspace(v.size), v
+    )
     assert np.all(v <= earned + 1e-10)
 
 
-@both(robust.segment_losses)
+@both(backwards.segment_losses)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed):
@@ -383,29 +396,26 @@ def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed)
     policies, segments, book = some_book(space.space, seed)
     r, bias = space.r_lower - 0.4, np.random.default_rng(seed).normal(size=space.space.n_states)
     losses = np.full(len(segments), np.nan)
-    kernel(book, space.rows, r, bias, 0.0, 10**9, row_kernels.workspace(bias.size), losses)
+    kernel(book, space.rows, r, bias, Limits(0.0, 10**9), sorting.workspace(bias.size), losses)
     truth = [(bias - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
     assert losses == pytest.approx(np.array(truth), abs=1e-10)
 
 
 def plain_iteration(space, epsilon, most, v):
     """Extended value iteration with nothing left out: bounds, sweeps and greedy pairs."""
-    work, ptr = row_kernels.workspace(v.size), space.space.pair_ptr
+    work, ptr = sorting.workspace(v.size), space.space.pair_ptr
     for sweep in range(1, most + 1):
-        row_kernels.rank_states(v, 1.0, work.order, work.scratch, work.rank, work.prefix)
-        values = [
-            space.r_upper[k] + row_kernels.extreme(space.rows, k, v, work.order, work.scratch, work.rank, work.prefix)
-            for k in range(space.space.n_pairs)
-        ]
+        sorting.rank_states(v, 1.0, work)
+        values = [space.r_upper[k] + row_kernels.extreme(space.rows, k, v, work) for k in range(space.space.n_pairs)]
         pair = [ptr[s] + int(np.argmax(values[ptr[s] : ptr[s + 1]])) for s in range(v.size)]
         change = np.array([values[k] for k in pair]) - v
         if np.ptp(change) <= epsilon or sweep == most:
             return change.min(), change.max(), sweep, np.array(pair)
-        robust.move_damped(change, 0.9, v)
+        value_iteration.move_damped(change, 0.9, v)
     raise AssertionError
 
 
-@both(robust.optimistic_iteration)
+@both(value_iteration.optimistic_iteration)
 @forms
 @pytest.mark.parametrize("seed", range(16))
 def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
@@ -414,23 +424,23 @@ def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
     for start in (np.zeros(n), 3 * rng.normal(size=n), some_values(seed, n)):
         for epsilon, most in ((1e-2, 39), (1e-12, 39), (1e-12, 1), (1e-12, 2)):
             ours, theirs, pair = start.copy(), start.copy(), np.zeros(n, dtype=np.int64)
-            found = kernel(space.space.pair_ptr, space.rows, space.r_upper, 0.9, epsilon, most, ours, pair)
+            found = kernel(space.space.pair_ptr, space.rows, space.r_upper, Iteration(0.9, epsilon, most), ours, pair)
             *expected, greedy = plain_iteration(space, epsilon, most, theirs)
             assert found == tuple(expected) and np.array_equal(ours, theirs) and np.array_equal(pair, greedy)
 
 
-@both(robust.frozen_sweeps)
+@both(value_iteration.frozen_sweeps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_frozen_sweep_is_one_backup(kernel, form, seed):
     space, _ = plausible(form, seed)
     v = some_values(seed, space.space.n_states)
     for policy, sign in itertools.product(some_policies(space.space, seed), (-1.0, 1.0)):
-        work, lists = row_kernels.workspace(v.size), planning.played(policy)
+        work, lists = sorting.workspace(v.size), planning.played(policy)
         r = space.r_upper if sign > 0 else space.r_lower
-        robust.step_back(*lists, space.rows, r, sign, work, v)  # sorts the rows
+        value_iteration.step_back(lists, space.rows, r, sign, work, v)  # sorts the rows
         u = v.copy()
-        moved = kernel(*lists, space.rows, r, work.order, work.scratch, work.rank, 1.0, -1.0, 1, u)
+        moved = kernel(lists, space.rows, r, work, Iteration(1.0, -1.0, 1), u)
         backup = v + work.change
         assert u == pytest.approx(backup - backup[0], abs=1e-12)
         assert moved == pytest.approx(np.ptp(u - v), abs=1e-12)
@@ -470,7 +480,10 @@ def test_successors_that_are_next_to_impossible_do_no_harm(unseen):
     low = np.maximum(mdp.p - 0.1, 0.0)
     known = Plausible(mdp.space, mdp.r, mdp.r, mdp.next_ptr, mdp.next_state, low, mdp.p + 0.1, np.full(n, unseen))
     plan = planning.policy_gain(known, Policy.always(mdp.space, 0), 1e-6)
-    assert plan.sweeps > robust.PATIENT and plan.lower <= 1 / n <= planning.optimistic_gain(known, 1e-6).upper
+    assert (
+        plan.sweeps > value_iteration.PLAIN_SWEEPS
+        and plan.lower <= 1 / n <= planning.optimistic_gain(known, 1e-6).upper
+    )
 
 
 def test_asking_twice_changes_no_bit():
@@ -483,7 +496,7 @@ def test_asking_twice_changes_no_bit():
         assert np.array_equal(first.bias, again.bias) and first.policy == again.policy
 
 
-@both(row_kernels.sort_row)
+@both(sorting.sort_row)
 @pytest.mark.parametrize("n", [0, 1, 2, 9, 32, 33, 34, 60, 300])
 def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
     for seed, mess in itertools.product(range(5), (0.0, 0.05, 1.0)):  # sorted, nearly sorted, not at all
@@ -501,7 +514,7 @@ def test_sort_row_sorts_its_part_and_nothing_else(kernel, n):
         assert np.array_equal(state, wanted) and np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
 
 
-@both(row_kernels.sort_row)
+@both(sorting.sort_row)
 @pytest.mark.parametrize("n_states", [100, 3_000, 50_000])
 def test_ranks_that_lie_close_together_are_sorted_as_well(kernel, n_states):
     rng = np.random.default_rng(n_states)
@@ -514,7 +527,7 @@ def test_ranks_that_lie_close_together_are_sorted_as_well(kernel, n_states):
         assert np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
 
 
-@both(row_kernels.spread_row)
+@both(sorting.spread_row)
 def test_a_row_spread_by_rank_is_nearly_sorted(kernel):
     rng, n = np.random.default_rng(0), 200
     rank, state = rng.permutation(1_000), rng.permutation(1_000)[: n + 2]
@@ -523,7 +536,7 @@ def test_a_row_spread_by_rank_is_nearly_sorted(kernel):
     part = rank[state[1:-1]] * n // 1_000
     assert np.all(np.diff(part) >= 0) and state[[0, -1]].tolist() == ends
     assert np.array_equal(low, state / 2.0) and np.array_equal(room, state * 3.0)
-    falls = row_kernels.count_falls(1, 1 + n, rank, state)
+    falls = sorting.count_falls(1, 1 + n, rank, state)
     assert falls == np.sum(np.diff(rank[state[1:-1]]) < 0) < n / 3
 
 
@@ -533,10 +546,10 @@ def test_a_row_spread_by_rank_is_nearly_sorted(kernel):
 def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_state(kernel, form, seed):
     space, _ = plausible(form, seed, 2 + seed % 6)
     v, rng = some_values(seed, space.space.n_states), np.random.default_rng(seed)
-    order, scratch, rank, prefix = ordered(v, 1.0, rng)
+    work = ordered(v, 1.0, rng)
     for k in range(space.space.n_pairs):
-        found = kernel(space.rows, k, v, order, prefix)
-        assert found >= row_kernels.extreme(space.rows, k, v, order, scratch, rank, prefix) - SAFE
+        found = kernel(space.rows, k, v, work)
+        assert found >= row_kernels.extreme(space.rows, k, v, work) - SAFE
         if form == "box":
             kept = slice(space.rows.first[k], space.rows.last[k])
             sure = space.rows.low[kept] @ v[space.rows.next_state[kept]]
@@ -545,11 +558,9 @@ def test_a_ceiling_is_above_every_row_and_no_higher_than_all_mass_in_the_best_st
 
 def test_a_ceiling_by_hand():
     # v = (4, 3, 2, 1); [.1, .3] on state 3, elsewhere at most .25: .9 is left, .25 each for 4, 3, 2 and .15 for 1
-    order, _, _, prefix = ordered(np.array([4.0, 3.0, 2.0, 1.0]), 1.0, np.random.default_rng(0))
+    work = ordered(np.array([4.0, 3.0, 2.0, 1.0]), 1.0, np.random.default_rng(0))
     row = one_row([3], [0.1], [0.2], 0.25)
-    assert row_kernels.ceiling(row, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(
-        0.1 + 2.25 + 0.15
-    )
+    assert row_kernels.ceiling(row, 0, np.array([4.0, 3.0, 2.0, 1.0]), work) == pytest.approx(0.1 + 2.25 + 0.15)
     # a ball of width .6 around all in state 2: .3 moves from there to the best
     ball = one_row([2], [1.0], [0.0], 1.0, 0.6)
-    assert row_kernels.ceiling(ball, 0, np.array([4.0, 3.0, 2.0, 1.0]), order, prefix) == pytest.approx(2.0 + 0.3 * 2.0)
+    assert row_kernels.ceiling(ball, 0, np.array([4.0, 3.0, 2.0, 1.0]), work) == pytest.approx(2.0 + 0.3 * 2.0)

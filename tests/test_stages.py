@@ -10,8 +10,10 @@ import oracles
 from surefooted import planning, solve
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import exact, intervals, robust
+from surefooted.kernels import intervals, sorting, stages
 from surefooted.kernels import rows as row_kernels
+from surefooted.kernels.bonus import FIXED_BONUS
+from surefooted.kernels.structs import BonusTerms, Estimates, Rules
 from surefooted.knowledge.belief import Belief
 from surefooted.sets import confidence
 from surefooted.sets.plausible import Plausible
@@ -182,28 +184,21 @@ def extreme_values(plausible, corners, weights, sign):
 def run_policy(kernel, plausible, policy, horizon, sign):
     values = np.zeros((horizon + 1, plausible.space.n_states))
     r = plausible.r_upper if sign > 0 else plausible.r_lower
-    work = row_kernels.workspace(plausible.space.n_states)
-    kernel(
-        plausible.space.pair_ptr,
-        plausible.rows,
-        r,
-        stride(plausible),
-        sign,
-        *policy.stages(horizon),
-        work,
-        values,
-    )
+    work, first = sorting.workspace(plausible.space.n_states), np.full((1, plausible.space.n_states), np.nan)
+    rules = planning.staged(policy, horizon)
+    kernel(plausible.space.pair_ptr, plausible.rows, r, sign, rules, work, values, first)
+    assert np.array_equal(first[0], values[0])
     return values
 
 
 def run_optimistic(kernel, plausible, horizon, pair):
     values = np.zeros((horizon + 1, plausible.space.n_states))
-    work = row_kernels.workspace(plausible.space.n_states)
-    changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, stride(plausible), work, values, pair)
+    work = sorting.workspace(plausible.space.n_states)
+    changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, work, values, pair)
     return values, changed
 
 
-@both(robust.policy_stages)
+@both(stages.policy_stages)
 @forms
 @kinds
 @sizes
@@ -220,7 +215,7 @@ def test_policy_stages_is_the_extreme_over_all_corners(kernel, form, staged, n_s
             assert planning.policy_values(known, policy, horizon, side) == pytest.approx(values, abs=SAFE)
 
 
-@both(robust.optimistic_stages)
+@both(stages.optimistic_stages)
 @forms
 @kinds
 @sizes
@@ -237,10 +232,10 @@ def test_optimistic_stages_is_the_best_of_all_policies_and_corners(kernel, form,
     assert values[:-1] == pytest.approx(best, abs=1e-11)
     assert changed
     greedy = Policy(mdp.space, pair=pair)  # which is checked
-    assert run_policy(robust.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(values, abs=SAFE)
+    assert run_policy(stages.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(values, abs=SAFE)
 
 
-@both(robust.optimistic_stages)
+@both(stages.optimistic_stages)
 @forms
 @kinds
 def test_the_values_do_not_depend_on_the_incumbent_and_the_greedy_pairs_attain_them(kernel, form, staged):
@@ -258,13 +253,13 @@ def test_the_values_do_not_depend_on_the_incumbent_and_the_greedy_pairs_attain_t
             assert values == pytest.approx(truth, abs=SAFE)
             assert changed == (not np.array_equal(before, pair))
             greedy = Policy(mdp.space, pair=pair)
-            assert run_policy(robust.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(truth, abs=SAFE)
+            assert run_policy(stages.policy_stages, known, greedy, horizon, 1.0) == pytest.approx(truth, abs=SAFE)
             kept = pair.copy()
             assert not run_optimistic(kernel, known, horizon, pair)[1]  # what was greedy is so again
             assert np.array_equal(pair, kept)
 
 
-@both(robust.optimistic_stages)
+@both(stages.optimistic_stages)
 @pytest.mark.parametrize("before", [-1, 0, 1, 2, 3])
 def test_of_equals_the_first_is_greedy_whatever_the_incumbent(kernel, before):
     mdp = TabularMDP.from_arrays(np.ones((1, 4, 1)), np.array([[0.25, 0.5, 0.5, 0.5]]))
@@ -274,7 +269,7 @@ def test_of_equals_the_first_is_greedy_whatever_the_incumbent(kernel, before):
     assert changed == (before != 1)
 
 
-@both(robust.many_policy_stages)
+@both(stages.policy_stages)
 @forms
 @kinds
 def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
@@ -285,36 +280,41 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
         pairs = mdp.space.pair_ptr[:-1] + rng.integers(np.diff(mdp.space.pair_ptr), size=(5, horizon, n_states))
         for _, sign in SIDES:
             r = known.r_upper if sign > 0 else known.r_lower
-            first, work = np.full((5, n_states), np.nan), row_kernels.workspace(n_states)
+            first, work = np.full((5, n_states), np.nan), sorting.workspace(n_states)
             values = np.zeros((horizon + 1, mdp.n_states))
-            kernel(mdp.space.pair_ptr, known.rows, r, stride(known), sign, pairs, NO_WEIGHTS, work, values, first)
+            rules = Rules(pairs, np.zeros((0, 0, 0)))
+            kernel(mdp.space.pair_ptr, known.rows, r, sign, rules, work, values, first)
             for i, pair in enumerate(pairs):
                 policy = Policy(mdp.space, pair=pair)
-                alone = run_policy(robust.policy_stages, known, policy, horizon, sign)[0]
+                alone = run_policy(stages.policy_stages, known, policy, horizon, sign)[0]
                 assert first[i] == pytest.approx(alone, abs=SAFE)
 
 
-@both(exact.evaluate_stages)
+def exactly_known(mdp):
+    """A known table as estimates without a bonus: one visit to each row, probabilities in place of counts."""
+    known = Estimates(np.ones(mdp.r.size, dtype=np.int64), mdp.r, mdp.next_ptr, mdp.next_state, mdp.p)
+    return mdp.space.pair_ptr, known, np.zeros(mdp.r.size)
+
+
+@both(stages.estimated_policy_stages)
 @kinds
-def test_evaluate_stages_is_the_product_of_the_chains(kernel, staged):
+def test_estimated_policy_stages_of_a_known_table_is_the_product_of_the_chains(kernel, staged):
     for seed in range(10):
         n_states, horizon = 1 + seed % 4, 1 + seed % 3
         mdp = some_dynamics(seed, n_states, 3, horizon, staged, r_max=2.5)
-        step = mdp.space.n_pairs if mdp.stages > 1 else 0
         for policy in some_policies(mdp.space, horizon, seed):
             values = np.zeros((horizon + 1, n_states))
-            table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, step)
-            kernel(*table, *policy.stages(horizon), values)
+            kernel(*exactly_known(mdp), np.inf, 0.0, Rules(*policy.stages(horizon)), values)
             truth = slow_values(mdp, policy, horizon)
             assert values == pytest.approx(truth, abs=SAFE)
             assert solve.policy_values(mdp, policy, horizon) == pytest.approx(truth, abs=SAFE)
 
 
-@both(exact.evaluate_stages)
-def test_evaluate_stages_begins_with_what_is_collected_at_the_end(kernel):
+@both(stages.estimated_policy_stages)
+def test_estimated_policy_stages_begins_with_what_is_collected_at_the_end(kernel):
     mdp = TabularMDP.from_arrays([[[0.25, 0.75]], [[0.0, 1.0]]], [[0.5], [0.25]])
     values = np.array([[0.0, 0.0], [8.0, 4.0]])
-    kernel(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, 0, np.array([[0, 1]]), NO_WEIGHTS, values)
+    kernel(*exactly_known(mdp), np.inf, 0.0, Rules(np.array([[0, 1]]), NO_WEIGHTS), values)
     assert values.tolist() == [[0.5 + 2 + 3, 0.25 + 4], [8.0, 4.0]]
 
 
@@ -326,6 +326,11 @@ def test_optimal_values_are_the_best_of_all_policies(staged, n_states, n_actions
         best = np.zeros((horizon + 1, n_states))
         for plan in itertools.product(oracles.deterministic_policies(mdp.space.available), repeat=horizon):
             best = np.maximum(best, slow_values(mdp, Policy.deterministic(mdp.space, np.array(plan)), horizon))
+        for kernel in (stages.greedy_stages, stages.greedy_stages.py_func):
+            pair_ptr, known, nothing = exactly_known(mdp)
+            values, pair = np.zeros((horizon + 1, n_states)), np.full((horizon, n_states), -1)
+            assert kernel(pair_ptr, known, BonusTerms(FIXED_BONUS, nothing), np.inf, values, pair)
+            assert values == pytest.approx(best, abs=SAFE)
         found = solve.optimal_values(mdp, horizon)
         assert found.values == pytest.approx(best, abs=SAFE)
         assert slow_values(mdp, found.policy, horizon) == pytest.approx(best, abs=SAFE)
@@ -343,7 +348,7 @@ def test_a_set_of_one_mdp_has_its_values(staged, n_states, n_actions, horizon):
             truth = solve.policy_values(mdp, policy, horizon)
             assert planning.policy_values(point, policy, horizon, side) == pytest.approx(truth, abs=SAFE)
         pair = np.full((horizon, n_states), -1)
-        values, _ = run_optimistic(robust.optimistic_stages, point, horizon, pair)
+        values, _ = run_optimistic(stages.optimistic_stages, point, horizon, pair)
         assert values == pytest.approx(solve.optimal_values(mdp, horizon).values, abs=SAFE)
 
 
@@ -391,7 +396,7 @@ def test_values_by_hand():
 def plan_values(known, horizon):
     """The values of optimistic backward induction, by the kernel alone."""
     pair = np.full((horizon, known.space.n_states), -1)
-    return run_optimistic(robust.optimistic_stages, known, horizon, pair)[0]
+    return run_optimistic(stages.optimistic_stages, known, horizon, pair)[0]
 
 
 def check_bounds(known, mdp, horizon, seed):

@@ -8,10 +8,11 @@ import numpy as np
 
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import robust, rows
+from surefooted.kernels import sorting, stages, value_iteration
+from surefooted.kernels.structs import Iteration, Mixture, Rules
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats, Ints
+from surefooted.tables.space import Floats
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 SWEEPS = 20_000  # value iterations before the bounds so far are the answer
@@ -53,9 +54,9 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     space = plausible.space
     v = _start(plausible, epsilon, start)
     pair = np.zeros(space.n_states, dtype=np.int64)
-    lower, upper, sweeps = robust.optimistic_iteration(
-        space.pair_ptr, plausible.rows, plausible.r_upper, DAMPING, epsilon, most, v, pair
-    )
+    iteration = Iteration(DAMPING, float(epsilon), int(most))
+    table = (space.pair_ptr, plausible.rows, plausible.r_upper)
+    lower, upper, sweeps = value_iteration.optimistic_iteration(*table, iteration, v, pair)
     return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 
@@ -90,18 +91,19 @@ def policy_gains(
     sign, r = _side(plausible, policies, side)
     v = _start(plausible, epsilon, start)[None]
     bounds, sweeps = np.empty((len(policies), 2)), np.empty(len(policies), dtype=np.int64)
-    ptr, pairs, weights = played(policies[0])
-    lists = (ptr[None].copy(), pairs, weights.copy())  # as writable as those of many: one compiled kernel
+    mixtures = played(policies[0])
+    mixtures = mixtures._replace(state_ptr=mixtures.state_ptr[None])
     if len(policies) > 1:
         v = np.repeat(v, len(policies), axis=0)
         each = [played(policy) for policy in policies]
-        before = np.cumsum([0, *(pairs.size for _, pairs, _ in each[:-1])])
-        lists = (
-            np.array([ptr for ptr, _, _ in each]) + before[:, None],
-            np.concatenate([pairs for _, pairs, _ in each]),
-            np.concatenate([weights for _, _, weights in each]),
+        before = np.cumsum([0, *(mixture.pairs.size for mixture in each[:-1])])
+        mixtures = Mixture(
+            np.array([mixture.state_ptr for mixture in each]) + before[:, None],
+            np.concatenate([mixture.pairs for mixture in each]),
+            np.concatenate([mixture.weights for mixture in each]),
         )
-    robust.evaluate_policies(*lists, plausible.rows, r, sign, DAMPING, epsilon, most, v, bounds, sweeps)
+    iteration = Iteration(DAMPING, float(epsilon), int(most))
+    value_iteration.evaluate_policies(mixtures, plausible.rows, r, sign, iteration, v, bounds, sweeps)
     found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
     return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
 
@@ -122,8 +124,8 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
-    work, stride = rows.workspace(space.n_states), _stride(plausible)
-    robust.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, stride, work, values, pair)
+    work = sorting.workspace(space.n_states)
+    stages.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, work, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)
 
 
@@ -134,29 +136,31 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     of estimates and a bonus.
     """
     sign, r = _side(plausible, [policy], side)
-    values = np.zeros((_horizon(plausible, horizon) + 1, plausible.space.n_states))
-    work, stride = rows.workspace(plausible.space.n_states), _stride(plausible)
-    stages = policy.stages(len(values) - 1)
-    robust.policy_stages(plausible.space.pair_ptr, plausible.rows, r, stride, sign, *stages, work, values)
+    space = plausible.space
+    values = np.zeros((_horizon(plausible, horizon) + 1, space.n_states))
+    rules = staged(policy, len(values) - 1)
+    work, first = sorting.workspace(space.n_states), np.empty((1, space.n_states))
+    stages.policy_stages(space.pair_ptr, plausible.rows, r, sign, rules, work, values, first)
     return values
 
 
-def _stride(plausible: Plausible) -> int:
-    """How far apart a pair's rows of two stages are: 0 when all stages share one."""
-    return plausible.space.n_pairs if plausible.stages > 1 else 0
-
-
-def played(policy: Policy) -> tuple[Ints, Ints, Floats]:
-    """A stationary policy as lists of the pairs that each state plays: state_ptr [S + 1], pairs and weights."""
+def played(policy: Policy) -> Mixture:
+    """A stationary policy as kernels take it; its arrays are writable, so that one compiled kernel serves all."""
     if policy.horizon is not None:
         raise InvalidInput("not a stationary policy", [f"it has {policy.horizon} decision rules"])
     if policy.pair is not None:
         ptr, ones = policy.space.one_each
-        return ptr, policy.pair.copy(), ones
+        return Mixture(ptr, policy.pair.copy(), ones)
     assert policy.weights is not None
     pairs = np.flatnonzero(policy.weights)
     ptr = np.searchsorted(policy.space.pair_state[pairs], np.arange(policy.space.n_states + 1))
-    return ptr.astype(np.int64), pairs, policy.weights[pairs]
+    return Mixture(ptr.astype(np.int64), pairs, policy.weights[pairs])
+
+
+def staged(policy: Policy, horizon: int) -> Rules:
+    """The decision rules of one policy as kernels take those of many."""
+    pair, weights = policy.stages(horizon)
+    return Rules(pair[None], weights[None])
 
 
 def _side(plausible: Plausible, policies: Sequence[Policy], side: Side) -> tuple[float, Floats]:

@@ -7,7 +7,9 @@ import numpy as np
 
 from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
 from surefooted.agents.explorer import Explorer
-from surefooted.kernels import bonus
+from surefooted.kernels import stages
+from surefooted.kernels.bonus import EULER_BONUS
+from surefooted.kernels.structs import BonusTerms, Estimates
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Space
 
@@ -44,8 +46,10 @@ class EULERLearner(EpisodicLearner):
         log = np.log(6 * self.horizon * space.n_pairs * n * (n + 1) / self.delta)
         x = np.log(6 * counts.n_rows * n * (n + 1) / self.delta)
         reward = deviation * np.sqrt(2 * x / n) + 3 * space.r_max * x / n
-        table = (space.pair_ptr, counts.visits, mean, *counts.rows(), reward, log, self.stride, space.r_max)
-        return plan.policy(bonus.euler_stages(*table, plan.values, self.lower, plan.pair))
+        estimates = Estimates(counts.visits, mean, *counts.rows())
+        added = BonusTerms(EULER_BONUS, reward, log, lower=self.lower)
+        changed = stages.greedy_stages(space.pair_ptr, estimates, added, space.r_max, plan.values, plan.pair)
+        return plan.policy(changed)
 
 
 class EULER(Explorer):

@@ -14,7 +14,9 @@ from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
 from surefooted.agents.explorer import Explorer
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import bonus, robust
+from surefooted.kernels import stages
+from surefooted.kernels.bonus import FIXED_BONUS, FREEDMAN_BONUS
+from surefooted.kernels.structs import BonusTerms, Estimates, Rules
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.tables.policy import Policy
@@ -86,15 +88,16 @@ class UCBVILearner(EpisodicLearner):
             raise InvalidInput("this learner has come to its end", [fault])
         if self.bonus == "boxes":
             plausible = self.plausible()
-            boxes = (space.pair_ptr, plausible.rows, plausible.r_upper, self.stride)
-            return plan.policy(robust.optimistic_stages(*boxes, self._work, plan.values, plan.pair))
-        estimates, (reward, successor) = (space.pair_ptr, *self._estimates()), self._widths()
-        stages = (self.stride, space.r_max)
+            boxes = (space.pair_ptr, plausible.rows, plausible.r_upper)
+            return plan.policy(stages.optimistic_stages(*boxes, self._work, plan.values, plan.pair))
+        reward, successor = self._widths()
         if self.bonus == "hoeffding":
-            return plan.policy(bonus.bonus_stages(*estimates, reward + successor, *stages, plan.values, plan.pair))
-        history = (self.stage_visits, self._freedman_log(), space.n_actions)
-        changed = bonus.freedman_stages(*estimates, reward, *history, *stages, self.q_before, plan.values, plan.pair)
-        return plan.policy(changed)
+            added = BonusTerms(FIXED_BONUS, reward + successor)
+        else:
+            log = np.full(reward.size, self._freedman_log())
+            added = BonusTerms(FREEDMAN_BONUS, reward, log, self.stage_visits, space.n_actions, self.q_before)
+        estimates = (space.pair_ptr, self._estimates(), added, space.r_max)
+        return plan.policy(stages.greedy_stages(*estimates, plan.values, plan.pair))
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns: Eq. `pess_pe_fh` with the bonus of E_1, or over the set."""
@@ -103,11 +106,11 @@ class UCBVILearner(EpisodicLearner):
         self.check_question(policies, side)
         reward, successor = self._widths()
         sign = -1.0 if side == "pessimistic" else 1.0
-        table = (self.space.pair_ptr, *self._estimates(), reward + successor, self.stride, self.space.r_max, sign)
+        table = (self.space.pair_ptr, self._estimates(), reward + successor, self.space.r_max, sign)
         first = np.empty((len(policies), self.space.n_states))
         for i, policy in enumerate(policies):
             values = np.zeros((self.horizon + 1, self.space.n_states))
-            bonus.bonus_policy_stages(*table, *policy.stages(self.horizon), values)
+            stages.estimated_policy_stages(*table, Rules(*policy.stages(self.horizon)), values)
             first[i] = values[0]
         return first
 
@@ -135,9 +138,10 @@ class UCBVILearner(EpisodicLearner):
         assert self.limit is not None
         return float(np.log(5 * self._n_pairs * self.limit * self.horizon / self.delta))
 
-    def _estimates(self) -> tuple[Ints, Floats, Ints, Ints, Ints]:
+    def _estimates(self) -> Estimates:
         """Visits, mean rewards and next states of each row."""
-        return self.counts.visits, self.counts.reward_sum / np.maximum(self.counts.visits, 1), *self.counts.rows()
+        mean = self.counts.reward_sum / np.maximum(self.counts.visits, 1)
+        return Estimates(self.counts.visits, mean, *self.counts.rows())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything it has learnt."""

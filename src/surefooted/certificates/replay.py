@@ -14,7 +14,9 @@ import numpy as np
 from surefooted import planning
 from surefooted.certificates.certificate import Offer, Past, Question
 from surefooted.certificates.shelf import Shelf
-from surefooted.kernels import robust, rows
+from surefooted.kernels import segments as backwards
+from surefooted.kernels import sorting
+from surefooted.kernels.structs import Book, Limits
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy_log import PolicyLog
@@ -99,7 +101,7 @@ class ReplayCertificate:
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self.sweeps = 0
         self._shelf: Shelf | None = None
-        self._work: rows.Work | None = None
+        self._work: sorting.Work | None = None
 
     def offer(self, question: Question) -> Offer:
         """How long the policy may be played, by the proof there is."""
@@ -126,14 +128,15 @@ class ReplayCertificate:
         limits, r = self._limits(plausible), plausible.r_lower - reference.gain_low
         v = low - low.max()
         if self.induction:
-            robust.induct(book, plausible.rows, r, low, *limits, v)
+            backwards.induct(book, plausible.rows, r, low, *limits, v)
         else:
             v -= self._lost(book, plausible, r, low, limits)
         # the opening is the baseline's own run, which both sides of the condition share
         w = v - (1 - alpha) * high - alpha * low
         if opening:
             nothing = np.zeros(0)
-            robust.play_backwards(*planning.played(self.baseline.policy), plausible.rows, nothing, opening, *limits, w)
+            played = planning.played(self.baseline.policy)
+            backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, w)
         earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
         reserve = alpha * float(low[past.start]) + (1 - alpha) * float(high.min())
         margin = float(w[past.start]) + reserve + earned
@@ -156,32 +159,33 @@ class ReplayCertificate:
         v, low = proof.terminal.copy(), proof.reference.bias_low
         limits = self._limits(plausible)
         r = plausible.r_lower - proof.reference.gain_low
-        self.sweeps += robust.induct(book, plausible.rows, r, low, *limits, v)
+        self.sweeps += backwards.induct(book, plausible.rows, r, low, *limits, v)
         change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
 
-    def _limits(self, plausible: Plausible) -> tuple[float, int, rows.Work]:
+    def _limits(self, plausible: Plausible) -> tuple[Limits, sorting.Work]:
         """When a segment is done, and room to work in, which remembers nothing."""
         if self._work is None:
-            self._work = rows.workspace(plausible.space.n_states)
-        rows.forget_order(self._work)
-        return TOLERANCE * plausible.space.r_max, SWEEPS, self._work
+            self._work = sorting.workspace(plausible.space.n_states)
+        sorting.forget_order(self._work)
+        return Limits(TOLERANCE * plausible.space.r_max, SWEEPS), self._work
 
-    def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> robust.Book:
+    def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> Book:
         """Segments with the policies they need, the baseline first."""
         shelf = self._shelf
         if shelf is None or shelf.policies is not past.policies or not isinstance(past.policies, PolicyLog):
             shelf = self._shelf = Shelf(past.policies, self.baseline.policy)
         columns = np.array(segments, dtype=np.int64).reshape(-1, 2)
         place = shelf.places(columns[:, 0])
-        return robust.Book(*shelf.lists(), place, columns[:, 1].copy())
+        return Book(*shelf.lists(), place, columns[:, 1].copy())
 
-    def _lost(self, book: robust.Book, plausible: Plausible, r: Floats, low: Floats, limits: Any) -> float:
+    def _lost(
+        self, book: Book, plausible: Plausible, r: Floats, low: Floats, limits: tuple[Limits, sorting.Work]
+    ) -> float:
         """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""
         losses = np.empty(book.policy.size)
-        tolerance, sweeps, work = limits
-        robust.segment_losses(book, plausible.rows, r, low, tolerance, sweeps, work, losses)
+        backwards.segment_losses(book, plausible.rows, r, low, *limits, losses)
         if self.baseline.is_known:  # an estimated bias moves from set to set, and so does what a loss is relative to
             for i, steps in enumerate(book.steps):
                 length, best = self.losses.get(i, (0, np.inf))
@@ -195,13 +199,12 @@ class ReplayCertificate:
             return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.terms)
         steps, cost, plausible = 0, np.zeros(2), question.plausible
         if proof.margin >= 0:
-            steps, sweeps = robust.affordable_steps(
-                *planning.played(question.policy),
+            steps, sweeps = backwards.affordable_steps(
+                planning.played(question.policy),
                 plausible.rows,
                 plausible.r_lower - proof.required,
                 proof.margin,
-                TOLERANCE * plausible.space.r_max,
-                question.most,
+                Limits(TOLERANCE * plausible.space.r_max, question.most),
                 proof.terminal,
                 proof.terminal if self.strict else np.zeros_like(proof.terminal),
                 cost,

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import playing
-from surefooted.kernels.structs import Pool
+from surefooted.kernels import counting
+from surefooted.kernels.structs import Pool, Steps
 from surefooted.tables.space import Floats, Ints, Space
 
 RECENT = 4_096  # steps whose pairs are remembered for those who follow the counts
@@ -31,9 +31,7 @@ class Counts:
         n = self.n_rows
         self.visits = np.zeros(n, dtype=np.int64)
         self.reward_sum, self.reward_square = np.zeros(n), np.zeros(n)
-        self._row_start, self._row_length, self._row_room = (np.zeros(n, dtype=np.int64) for _ in range(3))
-        self._pool_state, self._pool_count = (np.zeros(256, dtype=np.int64) for _ in range(2))
-        self._used = np.zeros(2, dtype=np.int64)  # of the pool, and the transitions in it
+        self.pool = Pool(*(np.zeros(size, dtype=np.int64) for size in (n, n, n, 256, 256, 2)))
         self.added = 0  # steps added since it was made
         self._recent = np.zeros(RECENT, dtype=np.int64)  # the pairs of the last of them, in a ring
 
@@ -50,7 +48,7 @@ class Counts:
     @property
     def n_transitions(self) -> int:
         """Distinct (s, a, s') seen."""
-        return int(self._used[1])
+        return int(self.pool.used[1])
 
     def add(self, s: int, a: int, r: float, s_next: int, h: int = 0) -> None:
         """One step (at stage h); nothing changes if any part of it is impossible."""
@@ -76,24 +74,11 @@ class Counts:
         done = 0
         self._remember(pairs)
         while done < len(pairs):
-            done = playing.count_steps(
-                pairs,
-                rewards,
-                next_states,
-                done,
-                self.visits,
-                self.reward_sum,
-                self.reward_square,
-                self._row_start,
-                self._row_length,
-                self._row_room,
-                self._pool_state,
-                self._pool_count,
-                self._used,
-            )
+            sums = (self.visits, self.reward_sum, self.reward_square)
+            done = counting.count_steps(Steps(pairs, rewards, next_states), done, *sums, self.pool)
             if done < len(pairs):
-                self._pool_state = np.concatenate([self._pool_state, np.zeros_like(self._pool_state)])
-                self._pool_count = np.concatenate([self._pool_count, np.zeros_like(self._pool_count)])
+                state, counted = (np.append(column, np.zeros_like(column)) for column in self.pool[3:5])
+                self.pool = self.pool._replace(state=state, counted=counted)
 
     def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
         """Logged steps, as columns of one length; all are checked first, and nothing changes if one is impossible."""
@@ -153,19 +138,12 @@ class Counts:
             return self._recent[begin:end]
         return np.concatenate([self._recent[begin:], self._recent[:end]])
 
-    @property
-    def pool(self) -> Pool:
-        """The next-state counts as they are stored."""
-        rows = (self._row_start, self._row_length, self._row_room)
-        return Pool(*rows, self._pool_state, self._pool_count, self._used)
-
     def rows(self) -> tuple[Ints, Ints, Ints]:
         """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""
         size = self.n_transitions
         next_ptr = np.empty(self.n_rows + 1, dtype=np.int64)
         next_state, count = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        pool = (self._row_start, self._row_length, self._pool_state, self._pool_count)
-        playing.compact_rows(*pool, next_ptr, next_state, count)
+        counting.compact_rows(self.pool, next_ptr, next_state, count)
         return next_ptr, next_state, count
 
     def state_dict(self) -> dict[str, Any]:
@@ -186,12 +164,10 @@ class Counts:
         counts = cls(space, bool(state["bounded"]), int(state["stages"]))
         for name in ("visits", "reward_sum", "reward_square"):
             getattr(counts, name)[:] = state[name]
-        counts._row_start = np.array(state["next_ptr"][:-1], dtype=np.int64)
-        counts._row_length = np.diff(state["next_ptr"]).astype(np.int64)
-        counts._row_room = counts._row_length.copy()
-        counts._pool_state = np.append(np.array(state["next_state"], dtype=np.int64), np.zeros(256, dtype=np.int64))
-        counts._pool_count = np.append(np.array(state["next_count"], dtype=np.int64), np.zeros(256, dtype=np.int64))
-        counts._used[:] = len(state["next_state"])
+        start, length = np.array(state["next_ptr"][:-1], dtype=np.int64), np.diff(state["next_ptr"]).astype(np.int64)
+        room, used = np.zeros(256, dtype=np.int64), np.full(2, len(state["next_state"]))
+        following, counted = (np.append(state[name], room) for name in ("next_state", "next_count"))
+        counts.pool = Pool(start, length, length.copy(), following, counted, used)
         return counts
 
     def _faults(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[str]:

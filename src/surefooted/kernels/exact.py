@@ -9,7 +9,10 @@ entry by entry: `x[:] = y` would have numba compile the words of an error messag
 import numpy as np
 from numpy.typing import NDArray
 
-from surefooted.kernels.compile import allocating, inlined, njit
+from surefooted.kernels.bellman import add_mean, first_sweep, move_damped
+from surefooted.kernels.bellman import backup_pairs as backup_pairs
+from surefooted.kernels.bellman import best_pairs as best_pairs
+from surefooted.kernels.compile import allocating, njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -17,17 +20,6 @@ Floats = NDArray[np.float64]
 ALONE = 2  # sweeps of value iteration before the greedy policy goes on alone after each
 ENOUGH = 0.5  # of the accuracy that is asked for, to which the greedy policy's values are worth bringing
 TOGETHER = 3  # sweeps of the greedy policy alone, the first time; each time as many more
-
-
-@inlined
-def add_mean(value: float, first: int, last: int, next_state: Ints, p: Floats, v: Floats) -> float:
-    """`value` plus the sum of p[j] v[next_state[j]] over first <= j < last.
-
-    Unsigned indices spare the machine a look at the sign of each.
-    """
-    for j in range(np.uint64(first), np.uint64(last)):
-        value += p[j] * v[np.uint64(next_state[j])]
-    return value
 
 
 @allocating
@@ -81,14 +73,6 @@ def strong_components(next_ptr: Ints, next_state: Ints, component: Ints) -> int:
             if depth >= 0:
                 low[path[depth]] = min(low[path[depth]], low[s])
     return found
-
-
-@njit
-def move_damped(change: Floats, damping: float, v: Floats) -> None:
-    """Move `v` [S] by a share of its change, and so that v[0] = 0: only differences matter."""
-    shift = v[0] + damping * change[0]
-    for s in range(len(v)):
-        v[s] += damping * change[s] - shift
 
 
 @allocating
@@ -180,13 +164,6 @@ def absorb(next_ptr: Ints, next_state: Ints, p: Floats, cost: Floats, accuracy: 
 
 
 @njit
-def backup_pairs(next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, v: Floats, q: Floats) -> None:
-    """`q` [K] = r + p v, the value of each pair when `v` [S] follows."""
-    for k in range(len(q)):
-        q[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
-
-
-@njit
 def advantages(
     pair_state: Ints,
     next_ptr: Ints,
@@ -213,37 +190,6 @@ def advantages(
             more += p[j] * (bias[y] - bias[s])
             size += p[j] * abs(bias[y] - bias[s])
         gain_change[k], advantage[k], noise[k] = up, more, size
-
-
-@njit
-def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
-    """`v` [S] and `pair` [S] get each state's largest q [K] and the first pair that has it."""
-    for s in range(len(v)):
-        best = pair_ptr[s]
-        for k in range(pair_ptr[s] + 1, pair_ptr[s + 1]):
-            if q[k] > q[best]:
-                best = k
-        v[s], pair[s] = q[best], best
-
-
-@njit
-def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float]:
-    """The smallest and largest change in a sweep of value iteration from v = 0; `pair` [S] gets the first greedy pairs.
-
-    Without a branch that depends on a reward: on large problems with little data it is all that a plan does.
-    """
-    lower, upper = np.inf, -np.inf
-    for s in range(len(pair)):
-        best = -np.inf
-        found: int | np.uint64 = np.uint64(pair_ptr[s])
-        for k in range(np.uint64(pair_ptr[s]), np.uint64(pair_ptr[s + 1])):
-            is_better = r[k] > best
-            best = r[k] if is_better else best
-            found = k if is_better else found
-        pair[s] = found
-        lower = best if best < lower else lower
-        upper = best if best > upper else upper
-    return lower, upper
 
 
 @njit
@@ -368,36 +314,3 @@ def accumulate_rewards(
         earned[1] = (moved - earned[0]) - corrected
         earned[0] = moved
         out[t] = moved
-
-
-@njit
-def evaluate_stages(
-    pair_ptr: Ints,
-    next_ptr: Ints,
-    next_state: Ints,
-    p: Floats,
-    r: Floats,
-    stride: int,
-    pair: Ints,
-    weights: Floats,
-    values: Floats,
-) -> None:
-    """`values` [H + 1, S] of a policy by backward induction from `values[H]`; pair k of stage h is row k + h * stride.
-
-    The policy plays `pair` [H, S], or if that is empty `weights` [H, K]; one decision rule alone serves all stages.
-    """
-    for h in range(len(values) - 2, -1, -1):
-        for s in range(values.shape[1]):
-            total = 0.0
-            for k in range(pair_ptr[s], pair_ptr[s + 1]):
-                if len(pair) > 0:
-                    weight = 1.0 if pair[min(h, len(pair) - 1), s] == k else 0.0
-                else:
-                    weight = weights[min(h, len(weights) - 1), k]
-                if weight > 0.0:
-                    row = k + h * stride
-                    backup = r[row]
-                    for j in range(next_ptr[row], next_ptr[row + 1]):
-                        backup += p[j] * values[h + 1, next_state[j]]
-                    total += weight * backup
-            values[h, s] = total

@@ -1,80 +1,10 @@
-"""Compiled loops of experience: counting what was observed, and playing an episode on the true table."""
+"""Playing an episode on the true table, with random numbers that were drawn before."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import allocating, njit
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-
-@njit
-def count_steps(
-    pairs: Ints,
-    rewards: Floats,
-    next_states: Ints,
-    first: int,
-    visits: Ints,
-    reward_sum: Floats,
-    reward_square: Floats,
-    row_start: Ints,
-    row_length: Ints,
-    row_room: Ints,
-    pool_state: Ints,
-    pool_count: Ints,
-    used: Ints,
-) -> int:
-    """Count the steps from `first` on; returns how many are counted when all are, or when the pool is full.
-
-    Row k is pool_state[row_start[k] : row_start[k] + row_length[k]]. A row that outgrows its room moves to the end of
-    the pool with twice the room. `used` [2] is the length of the pool in use, and the entries of all rows.
-    """
-    for i in range(first, len(pairs)):
-        k, y = pairs[i], next_states[i]
-        begin, length = row_start[k], row_length[k]
-        j = begin
-        while j < begin + length and pool_state[j] != y:
-            j += 1
-        if j == begin + length:
-            if length == row_room[k]:
-                room = max(2, 2 * length)
-                if used[0] + room > len(pool_state):
-                    return i
-                for m in range(length):
-                    pool_state[used[0] + m] = pool_state[begin + m]
-                    pool_count[used[0] + m] = pool_count[begin + m]
-                row_start[k], row_room[k] = used[0], room
-                j = used[0] + length
-                used[0] += room
-            pool_state[j], pool_count[j] = y, 0
-            row_length[k] += 1
-            used[1] += 1
-        pool_count[j] += 1
-        visits[k] += 1
-        reward_sum[k] += rewards[i]
-        reward_square[k] += rewards[i] * rewards[i]
-    return len(pairs)
-
-
-@njit
-def compact_rows(
-    row_start: Ints,
-    row_length: Ints,
-    pool_state: Ints,
-    pool_count: Ints,
-    next_ptr: Ints,
-    next_state: Ints,
-    next_count: Ints,
-) -> None:
-    """The rows one after the other: `next_ptr` [K + 1], `next_state` and `next_count` [nnz]."""
-    out = 0
-    next_ptr[0] = 0
-    for k in range(len(row_start)):
-        for j in range(row_start[k], row_start[k] + row_length[k]):
-            next_state[out], next_count[out] = pool_state[j], pool_count[j]
-            out += 1
-        next_ptr[k + 1] = out
+from surefooted.kernels.structs import Rules, Steps, World
 
 
 @njit
@@ -117,104 +47,27 @@ def draw_steps(world: np.random.Generator, noise: int, draws: Floats) -> None:
 
 
 @njit
-def play_episode(
-    draws: Floats,
-    next_ptr: Ints,
-    next_state: Ints,
-    p: Floats,
-    r: Floats,
-    r_max: float,
-    noise: int,
-    scale: float,
-    pair: Ints,
-    allowed: Ints,
-    s: int,
-    pairs: Ints,
-    rewards: Floats,
-    next_states: Ints,
-) -> int:
-    """Play `pair` [S] from s until a pair has had its `allowed` [K] visits or the outputs are full; how many steps.
+def play_episode(world: World, rules: Rules, draws: Floats, coins: Floats, allowed: Ints, s: int, steps: Steps) -> int:
+    """Play a policy from s until a pair has had its `allowed` visits or `steps` is full; how many steps.
 
-    `draws` [n, 2] are those of `draw_steps`, one for each step; `allowed` is counted down in place.
+    Step t plays rules.pair[t, s]. If `pair` is empty, `coins[t]` picks the action by rules.weights[t]. A single
+    decision rule serves all steps. `draws` [n, 1 or 2] picks each step's next state and, if there is noise, its reward.
+    `allowed` [K] is counted down in place; if it is empty, there is no such limit.
     """
-    for t in range(len(pairs)):
-        k = pair[s]
-        s = next_state[draw_from(draws[t, 0], p, next_ptr[k], next_ptr[k + 1])]
-        pairs[t], rewards[t], next_states[t] = k, noisy_reward(draws[t, 1], r[k], r_max, noise, scale), s
-        allowed[k] -= 1
-        if allowed[k] <= 0:
-            return t + 1
-    return len(pairs)
-
-
-@allocating
-def play_randomised(
-    draws: Floats,
-    coin: np.random.Generator,
-    pair_ptr: Ints,
-    next_ptr: Ints,
-    next_state: Ints,
-    p: Floats,
-    r: Floats,
-    r_max: float,
-    noise: int,
-    scale: float,
-    weights: Floats,
-    allowed: Ints,
-    u: float,
-    s: int,
-    pairs: Ints,
-    rewards: Floats,
-    next_states: Ints,
-) -> tuple[int, float]:
-    """The same for a randomised policy, `weights` [K]: how many steps, and the u that picks the next action.
-
-    `coin` draws a uniform after each step, which picks the action of the next.
-    """
-    for t in range(len(pairs)):
-        k = draw_from(u, weights, pair_ptr[s], pair_ptr[s + 1])
-        s = next_state[draw_from(draws[t, 0], p, next_ptr[k], next_ptr[k + 1])]
-        pairs[t], rewards[t], next_states[t] = k, noisy_reward(draws[t, 1], r[k], r_max, noise, scale), s
-        allowed[k] -= 1
-        u = coin.random()
-        if allowed[k] <= 0:
-            return t + 1, u
-    return len(pairs), u
-
-
-@njit
-def play_stages(
-    draws: Floats,
-    coins: Floats,
-    pair_ptr: Ints,
-    next_ptr: Ints,
-    next_state: Ints,
-    p: Floats,
-    r: Floats,
-    r_max: float,
-    noise: int,
-    scale: float,
-    stride: int,
-    pair: Ints,
-    weights: Floats,
-    s: int,
-    pairs: Ints,
-    rewards: Floats,
-    next_states: Ints,
-) -> None:
-    """Play H stages from s; pair k of stage h is row k + h * stride of the true table.
-
-    `draws` [H, 1 or 2] picks the next state and, if there is noise, the reward; `coins` [H] picks the action of a
-    randomised policy, which plays `weights` [H, K] when `pair` [H, S] is empty. One decision rule alone serves all
-    stages.
-    """
-    for h in range(len(pairs)):
+    n_pairs, pair, weights = world.pair_ptr[len(world.pair_ptr) - 1], rules.pair, rules.weights
+    stride = n_pairs if len(world.r) > n_pairs else 0
+    for t in range(len(steps.pairs)):
         if len(pair) > 0:
-            k = pair[min(h, len(pair) - 1), s]
+            k = pair[min(t, len(pair) - 1), s]
         else:
-            k = draw_from(coins[h], weights[min(h, len(weights) - 1)], pair_ptr[s], pair_ptr[s + 1])
-        row = k + h * stride
-        y = next_state[draw_from(draws[h, 0], p, next_ptr[row], next_ptr[row + 1])]
-        draw = draws[h, 1] if noise > 0 else 0.0
-        pairs[h], rewards[h], next_states[h] = k, noisy_reward(draw, r[row], r_max, noise, scale), y
-        s = y
+            k = draw_from(coins[t], weights[min(t, len(weights) - 1)], world.pair_ptr[s], world.pair_ptr[s + 1])
+        row = k + t * stride
+        s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
+        draw = draws[t, 1] if world.noise > 0 else 0.0
+        steps.rewards[t] = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
+        steps.pairs[t], steps.next_states[t] = k, s
+        if len(allowed) > 0:
+            allowed[k] -= 1
+            if allowed[k] <= 0:
+                return t + 1
+    return len(steps.pairs)

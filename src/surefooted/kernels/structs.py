@@ -2,7 +2,11 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from surefooted.arrays import Floats, Ints
+
+NO_INTS, NO_FLOATS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))  # in place of what a kernel does not use
 
 
 class Table(NamedTuple):
@@ -27,10 +31,13 @@ class Mixture(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """A policy of H stages: it plays `pair`, or if that is empty `weights`; one decision rule serves all stages."""
+    """Policies by stage: they play `pair`, or if that is empty `weights`. A single decision rule serves all stages.
 
-    pair: Ints  # [H, S], [1, S] or [0, 0]
-    weights: Floats  # [H, K], [1, K] or [0, 0]
+    Kernels for one policy take it without the first axis.
+    """
+
+    pair: Ints  # [P, H, S], [P, 1, S] or empty
+    weights: Floats  # [P, H, K], [P, 1, K] or empty
 
 
 class Steps(NamedTuple):
@@ -42,13 +49,28 @@ class Steps(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """Counts as rows: row m has `visits[m]` visits and mean reward r[m]; next_count[j] of them led to next_state[j]."""
+    """Counts as rows: row m has `visits[m]` visits and mean reward r[m]; next_count[j] of them led to next_state[j].
+
+    A known table fits in as well: one visit to each row, and probabilities in place of counts.
+    """
 
     visits: Ints  # [K]
     r: Floats  # [K]
     next_ptr: Ints  # [K + 1]
     next_state: Ints  # [nnz]
-    next_count: Ints  # [nnz]
+    next_count: Ints | Floats  # [nnz]
+
+
+class BonusTerms(NamedTuple):
+    """An exploration bonus. Every formula adds `fixed`; kernels/bonus.py says what else each `kind` adds and uses."""
+
+    kind: int
+    fixed: Floats  # [rows]
+    log: Floats = np.zeros(0)  # [rows]: FREEDMAN_BONUS and EULER_BONUS
+    stage_visits: Ints = NO_INTS  # [H, S]: FREEDMAN_BONUS
+    n_actions: int = 0  # FREEDMAN_BONUS
+    q_before: Floats = NO_FLOATS  # [H, K], FREEDMAN_BONUS: the last Q, which this one replaces
+    lower: Floats = NO_FLOATS  # [H + 1, S], EULER_BONUS: the lower bounds on V*, written in place
 
 
 class Pool(NamedTuple):
@@ -60,3 +82,47 @@ class Pool(NamedTuple):
     state: Ints
     counted: Ints
     used: Ints  # [2]: entries of the pool in use, and transitions in it
+
+
+class World(NamedTuple):
+    """A true table to play on, with the noise of its rewards (`tables/reward_noise.py`).
+
+    Row k of the table belongs to pair k, or row h K + k to pair k of stage h.
+    """
+
+    pair_ptr: Ints  # [S + 1]
+    next_ptr: Ints  # [rows + 1]
+    next_state: Ints  # [nnz]
+    p: Floats  # [nnz]
+    r: Floats  # [rows]
+    r_max: float
+    noise: int
+    scale: float
+
+
+class Iteration(NamedTuple):
+    """How value iteration runs: the share of each step that is taken, the accuracy, and the most sweeps to make."""
+
+    damping: float
+    epsilon: float
+    most: int
+
+
+class Limits(NamedTuple):
+    """When stepping backwards ends in an extrapolation: what that may lose, and the sweeps after which it must."""
+
+    tolerance: float
+    sweeps: int
+
+
+class Book(NamedTuple):
+    """Policies and what was played of them: segment i is `steps[i]` steps of policy `policy[i]`, first to last.
+
+    Policy q is the mixture (state_ptr[q], pairs, weights); policy 0 is the baseline.
+    """
+
+    state_ptr: Ints  # [P, S + 1]
+    pairs: Ints
+    weights: Floats
+    policy: Ints  # [n]
+    steps: Ints  # [n]

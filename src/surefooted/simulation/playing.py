@@ -1,21 +1,20 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from typing import Any, overload
 
 import numpy as np
 
-from surefooted.agents.average import AveragePlayer, Episode
+from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
+from surefooted.kernels.structs import Rules, Steps, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.simulation.noise import noise_teller
 from surefooted.simulation.run import EpisodicRun, Run
-from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.space import Floats, Ints, Space
 from surefooted.tables.staged import Dynamics
 
@@ -101,45 +100,35 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
     if faults:
         raise InvalidInput("agent and problem do not fit", faults)
     tell_noise = noise_teller(agent, problem.mechanics, problem.laws, seed)
-    world, draws = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2))
+    rng, draws, no_coins = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2)), np.zeros(0)
+    world = _world(mdp)
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
     agent.begin(start)
     s, done, drawn = start, 0, len(draws)
     while done < steps:
         if drawn == len(draws):
-            playing.draw_steps(world, mdp.noise.code, draws)
+            playing.draw_steps(rng, mdp.noise.code, draws)
             drawn = 0
         assert agent.episode is not None
         most = min(agent.episode.left, len(draws) - drawn, steps - done)
         part = slice(done, done + most)
-        length = _play(mdp, agent, agent.episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
+        policy = agent.episode.policy
+        coins = no_coins if policy.is_deterministic else agent.coin.ahead(most)
+        record = Steps(pairs[part], rewards[part], next_states[part])
+        length = playing.play_episode(world, Rules(*policy.stages(1)), draws[drawn:], coins, agent.allowed, s, record)
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
         taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
         done, drawn = done + taken, drawn + taken
         s = int(next_states[done - 1])
-    record = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
-    return Run(start, *record, pairs, rewards, next_states)
+    own = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
+    return Run(start, *own, pairs, rewards, next_states)
 
 
-def _play(
-    mdp: TabularMDP,
-    agent: AveragePlayer[Any],
-    episode: Episode,
-    s: int,
-    draws: Floats,
-    pairs: Ints,
-    rewards: Floats,
-    next_states: Ints,
-) -> int:
-    """Play on from s until the episode ends or the outputs are full: how many steps."""
-    table = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
-    policy, outputs = episode.policy, (pairs, rewards, next_states)
-    if policy.pair is not None:
-        return playing.play_episode(draws, *table, policy.pair, agent.allowed, s, *outputs)
-    assert policy.weights is not None
-    own = (policy.weights, agent.allowed, agent.coin.u, s)
-    return playing.play_randomised(draws, deepcopy(agent.coin._rng), mdp.space.pair_ptr, *table, *own, *outputs)[0]
+def _world(mdp: Dynamics) -> World:
+    """A table and its noise, as kernels take them."""
+    noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    return World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise)
 
 
 def simulate_episodes(
@@ -168,20 +157,19 @@ def simulate_episodes(
     faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < mdp.n_states]
     if faults or starts.ndim != 1:
         raise InvalidInput("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
-    stride = mdp.space.n_pairs if mdp.stages > 1 else 0
-    table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, mdp.noise.code, mdp.noise.scale)
+    world, unlimited = _world(mdp), np.zeros(0, dtype=np.int64)
     shape = (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
     draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
-    rules: dict[int, tuple[Ints, Floats]] = {}
+    rules: dict[int, Rules] = {}
     for i, s in enumerate(starts.tolist()):
         agent.begin(s)
         policy, q = agent.current()[0], agent.decisions[-1].policy
         if q not in rules:
-            rules[q] = policy.stages(agent.horizon)
+            rules[q] = Rules(*policy.stages(agent.horizon))
         coins = no_coins if policy.is_deterministic else agent.coin.ahead(agent.horizon)
-        episode = (pairs[i], rewards[i], next_states[i])
-        playing.play_stages(next(draws), coins, *table, stride, *rules[q], s, *episode)
+        episode = Steps(pairs[i], rewards[i], next_states[i])
+        playing.play_episode(world, rules[q], next(draws), coins, unlimited, s, episode)
         agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
 

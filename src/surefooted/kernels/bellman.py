@@ -1,0 +1,66 @@
+"""Steps that every kind of value iteration takes: expectations of a row, greedy pairs, and damped moves.
+
+Arrays are set entry by entry: `x[:] = y` makes numba compile the text of an error message, which takes long.
+"""
+
+import numpy as np
+
+from surefooted.arrays import Floats, Ints
+from surefooted.kernels.compile import inlined, njit
+
+
+@inlined
+def add_mean(value: float, first: int, last: int, next_state: Ints, p: Floats, v: Floats) -> float:
+    """`value` plus the sum of p[j] v[next_state[j]] over first <= j < last.
+
+    Unsigned indices spare the machine a look at the sign of each.
+    """
+    for j in range(np.uint64(first), np.uint64(last)):
+        value += p[j] * v[np.uint64(next_state[j])]
+    return value
+
+
+@njit
+def backup_pairs(next_ptr: Ints, next_state: Ints, p: Floats, r: Floats, v: Floats, q: Floats) -> None:
+    """`q` [K] = r + p v, the value of each pair when `v` [S] follows."""
+    for k in range(len(q)):
+        q[k] = add_mean(r[k], next_ptr[k], next_ptr[k + 1], next_state, p, v)
+
+
+@njit
+def best_pairs(pair_ptr: Ints, q: Floats, v: Floats, pair: Ints) -> None:
+    """`v` [S] and `pair` [S] get each state's largest q [K] and the first pair that has it."""
+    for s in range(len(v)):
+        best = pair_ptr[s]
+        for k in range(pair_ptr[s] + 1, pair_ptr[s + 1]):
+            if q[k] > q[best]:
+                best = k
+        v[s], pair[s] = q[best], best
+
+
+@njit
+def first_sweep(pair_ptr: Ints, r: Floats, pair: Ints) -> tuple[float, float]:
+    """The smallest and largest change in a sweep of value iteration from v = 0; `pair` [S] gets the first greedy pairs.
+
+    Without a branch that depends on a reward: on large problems with little data it is all that a plan does.
+    """
+    lower, upper = np.inf, -np.inf
+    for s in range(len(pair)):
+        best = -np.inf
+        found: int | np.uint64 = np.uint64(pair_ptr[s])
+        for k in range(np.uint64(pair_ptr[s]), np.uint64(pair_ptr[s + 1])):
+            is_better = r[k] > best
+            best = r[k] if is_better else best
+            found = k if is_better else found
+        pair[s] = found
+        lower = best if best < lower else lower
+        upper = best if best > upper else upper
+    return lower, upper
+
+
+@njit
+def move_damped(change: Floats, damping: float, v: Floats) -> None:
+    """Move `v` [S] by a share of its change, then shift it so that v[0] = 0: only differences matter."""
+    shift = v[0] + damping * change[0]
+    for s in range(len(v)):
+        v[s] += damping * change[s] - shift

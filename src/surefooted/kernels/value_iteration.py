@@ -1,0 +1,226 @@
+"""Value iteration over a set of plausible MDPs: the optimistic gain, and bounds on the gain of a policy.
+
+Each sweep sorts the states by value once, and takes the extreme row of each pair by that order (rows.py): a sweep costs
+what the stored transitions cost. Outputs come last and are written in place.
+"""
+
+import numpy as np
+
+from surefooted.arrays import Floats, Ints
+from surefooted.kernels.bellman import add_mean, first_sweep, move_damped
+from surefooted.kernels.compile import allocating, njit
+from surefooted.kernels.rows import Rows, ceiling, extreme
+from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
+from surefooted.kernels.structs import Iteration, Mixture
+
+LITTLE_SLACK = 0.3  # a box with less free mass than this is compared by its ceiling first
+ROUNDING = 1e-12  # relative: a difference beyond this is more than rounding
+PLAIN_SWEEPS = 40  # sweeps of value iteration before frozen sweeps help it
+FROZEN_SWEEPS = 30  # frozen sweeps after each of the others
+FREEZES = 400  # times that this is done: where several gains drift apart, more would only lose digits
+
+
+@njit
+def write_row(rows: Rows, k: int, weight: float, work: Work, end: int, state: Ints, p: Floats) -> int:
+    """The plausible row that `extreme` takes the expectation of, times `weight`, from `end` on; where it ends.
+
+    The row is sorted first, so that no sum depends on what was computed before.
+    """
+    order, first, last, rest, begin = work.order, rows.first[k], rows.last[k], rows.slack[k], end
+    sort_row(first, last, work.rank, rows.next_state, rows.low, rows.room, work.scratch)
+    for j in range(first, last):
+        state[end], p[end] = rows.next_state[j], weight * rows.low[j]
+        end += 1
+    if rows.width[k] >= 0.0:
+        kept = first if first < last and rows.next_state[first] == order[0] else -1
+        centre = rest + (rows.low[kept] if kept >= 0 else 0.0)
+        moved = min(rows.width[k] / 2, 1.0 - centre)
+        state[end], p[end] = order[0], weight * (rest + moved)
+        for j in range(last - 1, first - 1, -1):
+            if j == kept or moved <= 0.0:
+                break
+            taken = min(rows.low[j], moved)
+            p[begin + j - first] -= weight * taken
+            moved -= taken
+        return end + 1
+    j, position = first, 0
+    while rest > 0.0 and position < len(order) and (j < last or rows.unseen[k] > 0.0):
+        y = order[position]
+        position += 1
+        if j < last and rows.next_state[j] == y:
+            taken = min(rows.room[j], rest)
+            p[begin + j - first] += weight * taken
+            j += 1
+        elif rows.unseen[k] > 0.0:
+            taken = min(rows.unseen[k], rest)
+            state[end], p[end] = y, weight * taken
+            end += 1
+        else:
+            continue
+        rest -= taken
+    if rest > 0.0:
+        state[end], p[end] = order[0], weight * rest
+        end += 1
+    return end
+
+
+@allocating
+def frozen_sweeps(mixture: Mixture, rows: Rows, r: Floats, work: Work, iteration: Iteration, v: Floats) -> float:
+    """Value iteration with the choices made at `v` [S] kept: changes `v`, returns the span of its movement.
+
+    Each row is the plausible one that `extreme` took the expectation of by `work`: this is an ordinary chain, whose
+    sweeps cost a fraction. They end sooner when all entries change alike, to epsilon. This is modified policy iteration
+    (Puterman 1994, Sec. 8.7); any v has bounds of its own, so nothing depends on where it ends. Damping must be below
+    1.
+    """
+    n, most = len(v), 0
+    for i in range(len(mixture.pairs)):
+        k = mixture.pairs[i]
+        most += rows.last[k] - rows.first[k] + 1
+        if rows.width[k] < 0.0 and rows.unseen[k] > 0.0:
+            most += n if rows.slack[k] >= rows.unseen[k] * n else int(rows.slack[k] / rows.unseen[k]) + 2
+    ptr, state, p = np.zeros(n + 1, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(most)
+    earned, before, change, end = np.zeros(n), v.copy(), np.empty(n), 0
+    for s in range(n):
+        for i in range(mixture.state_ptr[s], mixture.state_ptr[s + 1]):
+            k, weight = mixture.pairs[i], mixture.weights[i]
+            earned[s] += weight * r[k]
+            end = write_row(rows, k, weight, work, end, state, p)
+        ptr[s + 1] = end
+    for _ in range(iteration.most):
+        lower, upper = np.inf, -np.inf
+        for s in range(n):
+            change[s] = add_mean(earned[s], ptr[s], ptr[s + 1], state, p, v) - v[s]
+            lower, upper = min(lower, change[s]), max(upper, change[s])
+        if upper - lower <= iteration.epsilon:
+            break
+        move_damped(change, iteration.damping, v)
+    least, largest = np.inf, -np.inf
+    for s in range(n):
+        least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])
+    return largest - least
+
+
+@allocating
+def optimistic_iteration(
+    pair_ptr: Ints, rows: Rows, r: Floats, iteration: Iteration, v: Floats, pair: Ints
+) -> tuple[float, float, int]:
+    """Extended value iteration (Fig. `evi`, footnote `foot:lopplus`): bounds on the optimistic gain, sweeps made.
+
+    `v` [S] is where to start and gets v_n; `pair` [S] gets the greedy pairs, the first of equals. `lower` <= gain <=
+    `upper` at every sweep. The iterated chain stays put with probability 1 - damping: this makes it aperiodic and keeps
+    the gain.
+
+    Pairs that provably cannot be greedy are skipped, which changes nothing but rounding:
+    - When v moves by d, each backup grows by at most max d, and the best one by at least min d. So a pair that is `gap`
+      below the best cannot be greedy until the sum of max d - min d reaches `gap` (Puterman 1994, Sec. 6.7).
+    - A pair whose `ceiling` is below the best so far cannot be greedy now.
+    - Nor can a pair whose reward plus the value of the best state is.
+    """
+    damping, epsilon, most = iteration
+    lower, upper, sweep = -np.inf, np.inf, 0
+    n, flat = len(v), True
+    for s in range(n):
+        flat &= v[s] == 0.0
+    if flat and most > 0:  # the first sweep sees rewards only, and is often the last
+        lower, upper = first_sweep(pair_ptr, r, pair)
+        sweep = 1
+    else:
+        for s in range(n):
+            pair[s] = pair_ptr[s]
+    if sweep == most or upper - lower <= epsilon:
+        return lower, upper, sweep
+    work, each = workspace(n), workspace(n + 1).order
+    backup, due, ones = np.empty(len(r)), np.zeros(len(r)), np.empty(n)
+    moved, is_boxes = 0.0, rows.width[0] < 0.0
+    for s in range(n):
+        ones[s] = 1.0
+    if flat:
+        for s in range(n):
+            work.change[s] = r[pair[s]]
+        move_damped(work.change, damping, v)
+    while sweep < most:
+        rank_states(v, 1.0, work)
+        lower, upper = np.inf, -np.inf
+        top = v[work.order[0]]
+        reach = abs(top) + abs(v[work.order[n - 1]])
+        for s in range(n):
+            first, last, best, before = pair_ptr[s], pair_ptr[s + 1], -np.inf, pair[s]
+            for i in range(first - 1, last):  # the pair that was greedy before comes first
+                k = i if i >= first else before
+                if i == before or due[k] > moved:
+                    continue
+                if i > pair[s] and is_boxes and r[k] + top <= best:
+                    backup[k] = r[k] + top
+                    continue
+                is_narrow = rows.slack[k] < LITTLE_SLACK or rows.width[k] >= 0.0
+                if i >= first and rows.first[k] < rows.last[k] and is_narrow:
+                    backup[k] = r[k] + ceiling(rows, k, v, work)
+                    if backup[k] + ROUNDING * (abs(backup[k]) + abs(best) + reach) < best:
+                        continue
+                backup[k] = r[k] + extreme(rows, k, v, work)
+                if backup[k] > best or (backup[k] == best and k < pair[s]):
+                    best, pair[s] = backup[k], k
+            for k in range(first, last):
+                if due[k] <= moved:
+                    due[k] = moved + best - backup[k] - ROUNDING * (abs(best) + abs(backup[k]) + reach + moved)
+            work.change[s] = best - v[s]
+            lower, upper = min(lower, work.change[s]), max(upper, work.change[s])
+        sweep += 1
+        if upper - lower <= epsilon or sweep == most:
+            break
+        if sweep < PLAIN_SWEEPS or sweep >= PLAIN_SWEEPS + FREEZES or damping >= 1.0:
+            move_damped(work.change, damping, v)
+            moved += damping * (upper - lower) * (1.0 + ROUNDING)
+        else:
+            frozen = Iteration(damping, epsilon / 2, FROZEN_SWEEPS)
+            moved += frozen_sweeps(Mixture(each, pair, ones), rows, r, work, frozen, v) * (1.0 + ROUNDING)
+    return lower, upper, sweep
+
+
+@njit
+def step_back(mixture: Mixture, rows: Rows, r: Floats, sign: float, work: Work, v: Floats) -> tuple[float, float]:
+    """The smallest and largest entry of L v - v for one policy (Eq. `robust.bellman`), which `work.change` [S] gets.
+
+    Pessimistic for sign -1 (r the lowest rewards), optimistic for +1 (the highest).
+    """
+    rank_states(v, sign, work)
+    lower, upper = np.inf, -np.inf
+    for s in range(len(v)):
+        change = -v[s]
+        for i in range(mixture.state_ptr[s], mixture.state_ptr[s + 1]):
+            k = mixture.pairs[i]
+            change += mixture.weights[i] * (r[k] + extreme(rows, k, v, work))
+        work.change[s] = change
+        lower, upper = min(lower, change), max(upper, change)
+    return lower, upper
+
+
+@allocating
+def evaluate_policies(
+    mixtures: Mixture,
+    rows: Rows,
+    r: Floats,
+    sign: float,
+    iteration: Iteration,
+    v: Floats,
+    bounds: Floats,
+    sweeps: Ints,
+) -> None:
+    """Bounds on the pessimistic or optimistic gain of policies; otherwise as `optimistic_iteration`.
+
+    Policy i is row i of `mixtures.state_ptr` [P, S + 1], of `v` [P, S], `bounds` [P, 2] and `sweeps` [P].
+    """
+    damping, epsilon, most = iteration
+    for i in range(len(mixtures.state_ptr)):
+        mixture, work = Mixture(mixtures.state_ptr[i], mixtures.pairs, mixtures.weights), workspace(v.shape[1])
+        bounds[i, 0], bounds[i, 1], sweeps[i] = -np.inf, np.inf, 0
+        while sweeps[i] < most:
+            bounds[i, 0], bounds[i, 1] = step_back(mixture, rows, r, sign, work, v[i])
+            sweeps[i] += 1
+            if bounds[i, 1] - bounds[i, 0] <= epsilon or sweeps[i] == most:
+                break
+            if sweeps[i] < PLAIN_SWEEPS or sweeps[i] >= PLAIN_SWEEPS + FREEZES or damping >= 1.0:
+                move_damped(work.change, damping, v[i])
+            else:
+                frozen_sweeps(mixture, rows, r, work, Iteration(damping, epsilon / 2, FROZEN_SWEEPS), v[i])
