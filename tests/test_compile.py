@@ -5,6 +5,7 @@ Most tests run a small package in processes of their own: this package's decorat
 
 import os
 import pty
+import re
 import resource
 import shutil
 import subprocess
@@ -137,7 +138,8 @@ def test_settings_of_numba_and_versions_have_caches_of_their_own(monkeypatch):
 
 def test_kernels_are_only_in_the_folder_that_the_digest_covers():
     root = KERNELS.parent
-    files = [path for path in root.rglob("*.py") if "kernels.compile import" in path.read_text(encoding="utf-8")]
+    decorators = re.compile(r"from surefooted\.kernels\.compile import .*(njit|allocating|inlined)")
+    files = [path for path in root.rglob("*.py") if decorators.search(path.read_text(encoding="utf-8"))]
     assert {str(path.relative_to(root)) for path in files if path.parent != KERNELS} <= {"data/log_rows.py"}
 
 
@@ -257,3 +259,48 @@ def test_a_line_that_vanishes_says_what_is_compiled_on_a_terminal(package):
 def test_kernels_are_plain_functions_if_numba_is_told_so(package):
     assert package.run(env={"NUMBA_DISABLE_JIT": "1"}) == ("21.0", "")
     assert not package.compiled()
+
+
+USE = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_conformance, test_golden
+import surefooted as sf
+from surefooted.kernels import cache
+
+for make, _ in test_golden.RUNS.values():
+    make()
+for agent in map(test_conformance.average, test_conformance.AVERAGE[1:]):  # the first one learns nothing
+    sf.evaluate(sf.simulate(test_conformance.NOISY, agent, 300), test_conformance.NOISY, 0.4)
+for agent in map(test_conformance.finite, test_conformance.LEARNERS + test_conformance.CONSERVATIVE):
+    sf.evaluate(sf.simulate(test_conformance.GRID, agent, episodes=50), test_conformance.GRID, 0.4)
+modules = [module for name, module in sys.modules.items() if name.startswith("surefooted.kernels.")]
+kernels = [kernel for module in modules for kernel in vars(module).values() if hasattr(kernel, "signatures")]
+arguments = [argument for kernel in kernels for signature in kernel.signatures for argument in signature]
+records = {{argument.instance_class.__module__ for argument in arguments if hasattr(argument, "instance_class")}}
+assert all(name.startswith("surefooted.kernels.") for name in records), records  # the digest covers their fields
+"""
+
+
+@pytest.mark.slow
+def test_after_warming_up_nothing_more_is_compiled(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def run(*arguments):
+        done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = run("-m", "surefooted", "warm-up")
+    kept = {file.name for file in tmp_path.rglob("*.kernel")}
+    assert f"{len(kept)} kernels compiled" in said and str(tmp_path) in said
+    run("-c", USE.format(tests=str(Path(__file__).parent)))
+    for study in ("certificates", "structure-maintenance", "structure-gridworld"):
+        length = "episodes=20" if "gridworld" in study else "steps=300"
+        setting = ["--set", length, "--set", "record.initial=10", "--realisations", "1", "--out", str(tmp_path / study)]
+        run("-m", "surefooted", "reproduce", study, "--quiet", *setting)
+    for problem in ("maintenance", "garnet"):
+        run("-m", "surefooted", "problems", problem, "--diameter", "--save", str(tmp_path / "problem.npz"))
+        run("-m", "surefooted", "solve", str(tmp_path / "problem.npz"), "--json")
+    assert {file.name for file in tmp_path.rglob("*.kernel")} == kept
+    assert "0 kernels compiled" in run("-m", "surefooted", "warm-up")
