@@ -1,12 +1,9 @@
 """Each kernel, compiled and as plain Python, against an answer that was found in another way."""
 
 import importlib
-import io
 import pkgutil
-import subprocess
 import sys
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import get_type_hints
 
 import numpy as np
@@ -18,7 +15,7 @@ import oracles
 import surefooted as sf
 import surefooted.kernels
 from surefooted.data import log_rows
-from surefooted.kernels import bellman, compile, exact, playing
+from surefooted.kernels import bellman, exact, playing
 
 SEEDS = range(12)
 
@@ -345,29 +342,3 @@ def test_a_hundred_thousand_tenths_make_ten_thousand(kernel):
     kernel(*csr(np.eye(1)), np.array([0.1]), earned, np.ones(1), out)
     exact = steps * Fraction(0.1)
     assert abs(Fraction(float(out[-1])) - exact) <= Fraction(float(np.spacing(out[-1])))  # a plain sum is 1e-8 off
-
-
-@pytest.mark.parametrize("stream", ["None", "closed"])
-def test_kernels_compile_without_a_place_to_say_so(stream, tmp_path):
-    code = "import sys, numba, surefooted.kernels.exact; sys.stderr = None if {!r} == 'None' else sys.stderr; "
-    code = code.format(stream) + "sys.stderr is None or sys.stderr.close(); assert numba.njit(lambda x: x + 1)(1) == 2"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_line_says_what_is_compiled_on_a_terminal_only(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    for stream, said in ((Terminal(), "Compiling, once on this machine: move_damped"), (io.StringIO(), "")):
-        progress = compile._Progress()
-        monkeypatch.setattr(sys, "stderr", stream)
-        happening = SimpleNamespace(data={"dispatcher": bellman.move_damped})
-        progress.on_start(happening)
-        assert said in stream.getvalue() and bool(stream.getvalue()) == bool(said)
-        progress.on_end(happening)
-        assert not said or stream.getvalue().endswith("\r\x1b[K")
-    other, shown = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=len)}), Terminal()
-    monkeypatch.setattr(sys, "stderr", shown)
-    progress.on_start(other)  # somebody else's function
-    assert shown.getvalue() == ""

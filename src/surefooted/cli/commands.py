@@ -11,6 +11,7 @@ import click
 
 from surefooted import __version__
 from surefooted.cli.studies import COMMANDS
+from surefooted.cli.warm_up import warm_up
 from surefooted.errors import SurefootedError, UnreadableFile
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def solve(file: Path, as_json: bool, picture: Path | None, diameter: bool | None
     _show(problem, as_json, picture, diameter, {"optimal_policy": _optimal_policy(mdp, problem.horizon)})
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, warm_up):
     main.add_command(_command)
 
 

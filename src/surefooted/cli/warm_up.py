@@ -1,0 +1,192 @@
+"""`surefooted warm-up`: compile every kernel ahead of time, for container images and continuous integration.
+
+Each step plays a small problem in one of the ways in which real ones are played. numba compiles a kernel for the types
+of its arguments, not for their sizes: what is compiled here serves problems of every size.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+BALLS, BOXES = ("hoeffding", "hoeffding_paper"), ("simplified_bernstein", "bernstein", "likelihood")
+CERTIFICATES = ("paper", "reevaluated", "segments", "induction")
+BONUSES: tuple[Any, ...] = ("boxes", "hoeffding", "freedman")
+PARTS = ("rewards", "successors", "successors rewards", "mechanics", "mechanics rewards", "mechanics noise")
+ALPHA, HORIZON = 0.4, 10
+
+
+@click.command("warm-up")
+def warm_up() -> None:
+    """Compile everything ahead of time, for container images and CI.
+
+    \b
+    surefooted warm-up
+    NUMBA_CACHE_DIR=/var/cache/surefooted surefooted warm-up
+    """  # noqa: D301 click reads the escape
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from surefooted.kernels.cache import places
+    from surefooted.kernels.compile import progress
+
+    progress.is_silent = True  # this command says more
+    place, lasts, began = places().write, places().lasts, time.monotonic()
+    before, _ = _kept(place)
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=len(STEPS))
+        for what, step in STEPS.items():
+            bar.update(task, description=what)
+            if not console.is_terminal:
+                click.echo(f"Compiling: {what}", err=True)
+            step()
+            bar.advance(task)
+    kernels, size = _kept(place)
+    click.echo(f"{kernels - before} kernels compiled in {time.monotonic() - began:.0f} s; {before} were there already")
+    if place is not None:
+        click.echo(f"{size / 1e6:.1f} MB in {place}" + ("" if lasts else ", which is a temporary directory"))
+    if not lasts:
+        click.echo("To keep them, set NUMBA_CACHE_DIR to a directory that can be written and stays.", err=True)
+
+
+def _kept(place: Path | None) -> tuple[int, int]:
+    """The number of compiled kernels in a directory, and their bytes."""
+    sizes = [] if place is None else [path.stat().st_size for path in place.glob("*.kernel")]
+    return len(sizes), sum(sizes)
+
+
+def _exact() -> None:
+    import surefooted as sf
+    from surefooted.evaluation.summary import of_problem
+
+    for name in sf.problems.ALL:
+        of_problem(sf.problems.make(name), diameters=True)
+    large = sf.problems.garnet(700, 2, 5, seed=1)
+    sf.solve.optimal_gain(large.mdp)
+    for problem in (large, sf.problems.riverswim()):
+        for policy in (problem.baseline, sf.Policy.uniform(problem.space)):
+            sf.solve.gain_and_bias(problem.mdp, policy)
+            sf.solve.stationary_distribution(problem.mdp, policy)
+            sf.solve.hitting_times(problem.mdp, policy, 0)
+            sf.solve.expected_rewards(problem.mdp, policy, 0, 5)
+    staged = sf.StagedMDP([sf.problems.gridworld().mdp] * HORIZON)
+    sf.solve.policy_values(staged, sf.solve.optimal_values(staged, HORIZON).policy, HORIZON)
+
+
+def _average_problems() -> list[Any]:
+    """One with a deterministic baseline, and one with a randomised baseline. Both have mechanics."""
+    import surefooted as sf
+
+    bounded = sf.Noise("bernoulli")
+    return [sf.problems.inventory(2, noise=bounded), sf.problems.maintenance(2, 2, threshold=1, noise=bounded)]
+
+
+def _baselines(problem: Any) -> list[Any]:
+    """The problem's baseline, with its values known and unknown."""
+    import surefooted as sf
+
+    if problem.horizon is None:
+        played = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+        known = sf.Baseline(problem.baseline, played.gain, played.bias)
+    else:
+        values = sf.solve.policy_values(problem.mdp, problem.baseline, problem.horizon)
+        known = sf.Baseline(problem.baseline, values=values)
+    return [known, sf.Baseline(problem.baseline)]
+
+
+def _play(problem: Any, agent: Any) -> None:
+    """A short run and its evaluation."""
+    import surefooted as sf
+
+    length = {"steps": 300} if problem.horizon is None else {"episodes": 30}
+    sf.evaluate(sf.simulate(problem, agent, **length), problem, ALPHA)
+
+
+def _ucrl2() -> None:
+    import surefooted as sf
+
+    for problem, confidence in product(_average_problems(), BALLS + BOXES):
+        _play(problem, sf.UCRL2(problem.space, confidence=getattr(sf.confidence, confidence)))
+
+
+def _cucrl2() -> None:
+    import surefooted as sf
+
+    for problem in _average_problems():
+        for certificate, confidence, baseline in product(CERTIFICATES, (BALLS[0], BOXES[-1]), _baselines(problem)):
+            chosen = {"certificate": certificate, "confidence": getattr(sf.confidence, confidence)}
+            _play(problem, sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, **chosen))
+
+
+def _learners() -> list[Any]:
+    """Every learner over a finite horizon, for the gridworld."""
+    import surefooted as sf
+
+    space = sf.problems.gridworld().space
+    learners: list[Any] = []
+    for staged in (False, True):
+        learners += [sf.UCBVI(space, HORIZON, bonus=b, episodes=100, stage_dependent=staged) for b in BONUSES]
+        learners += [sf.EULER(space, HORIZON, stage_dependent=staged)]
+    return learners
+
+
+def _ucbvi() -> None:
+    import surefooted as sf
+
+    grid = sf.problems.gridworld()
+    for learner in _learners():
+        _play(grid, learner)
+    for learner, baseline in product(_learners(), _baselines(grid)):
+        _play(grid, sf.CUCBVI(grid.space, HORIZON, baseline=baseline, alpha=ALPHA, learner=learner))
+
+
+def _knowledge() -> None:
+    import surefooted as sf
+
+    for problem, parts, confidence in product(_average_problems(), PARTS, BOXES):
+        known, chosen = sf.Knowledge.of(problem, *parts.split()), getattr(sf.confidence, confidence)
+        _play(problem, sf.UCRL2(problem.space, knowledge=known, confidence=chosen))
+    grid = sf.problems.gridworld()
+    for parts, baseline in product(PARTS[:3], _baselines(grid)):
+        known = sf.Knowledge.of(grid, *parts.split())
+        _play(grid, sf.CUCBVI(grid.space, HORIZON, baseline=baseline, alpha=ALPHA, knowledge=known))
+
+
+def _logs() -> None:
+    import surefooted as sf
+
+    average, grid = _average_problems()[0], sf.problems.gridworld()
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "log.csv")
+        sf.write_history(file, sf.simulate(average, sf.UCRL2(average.space), 100))
+        sf.read_history(file, average.space).into(sf.UCRL2(average.space))
+        sf.write_history(file, sf.simulate(grid, sf.UCBVI(grid.space, HORIZON), episodes=20))
+        staged = sf.UCBVI(grid.space, HORIZON, stage_dependent=True)
+        sf.read_history(file, grid.space, stages=HORIZON).into(staged)
+
+
+def _live() -> None:
+    import surefooted as sf
+
+    river, grid = sf.problems.riverswim(), sf.problems.gridworld()
+    for agent in (sf.UCRL2(river.space), sf.CUCRL2(river.space, baseline=_baselines(river)[0], alpha=ALPHA)):
+        sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(river)), agent, steps=100, seed=0)
+    for learner in _learners():
+        careful = sf.CUCBVI(grid.space, HORIZON, baseline=_baselines(grid)[0], alpha=ALPHA, learner=learner)
+        sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(grid)), careful, steps=100, seed=0)
+
+
+STEPS: dict[str, Callable[[], None]] = {
+    "exact answers": _exact,
+    "UCRL2": _ucrl2,
+    "CUCRL2": _cucrl2,
+    "UCBVI, EULER and CUCB-VI": _ucbvi,
+    "knowledge": _knowledge,
+    "logs": _logs,
+    "one step at a time": _live,
+}
