@@ -14,8 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 import oracles
 import surefooted as sf
-from surefooted.data import log_rows
-from surefooted.kernels import bonus, compile, exact, intervals, knowledge, narrow, playing, robust, rows
+from surefooted.kernels import bonus, compile, exact, intervals, knowledge, logs, narrow, playing, robust, rows
 
 SEEDS = range(12)
 
@@ -49,7 +48,7 @@ def random_chain(seed, n=6, eps=None):
 
 def kernels():
     """Every compiled kernel of the package, by name."""
-    files = (bonus, intervals, exact, knowledge, log_rows, narrow, playing, robust, rows)
+    files = (bonus, intervals, exact, knowledge, logs, narrow, playing, robust, rows)
     return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
 
 

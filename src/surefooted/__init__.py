@@ -33,10 +33,11 @@ _HOMES = {
     "TabularMDP": "surefooted.tables.mdp",
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
+    "draw": "surefooted.evaluation.pictures",
     "evaluate": "surefooted.evaluation.margins",
-    "read_history": "surefooted.data.history",
+    "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
-    "write_history": "surefooted.data.history",
+    "write_history": "surefooted.data.writing",
 }
 _MODULES = {
     "agents": "surefooted.agents",
@@ -70,11 +71,12 @@ if TYPE_CHECKING:
     from surefooted.certificates import replay as certificate  # noqa: F401
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History
-    from surefooted.data.history import read_history as read_history
-    from surefooted.data.history import write_history as write_history
+    from surefooted.data.reading import read_history as read_history
+    from surefooted.data.writing import write_history as write_history
     from surefooted.errors import InvalidInput as InvalidInput
     from surefooted.errors import SurefootedError as SurefootedError
     from surefooted.evaluation.margins import evaluate as evaluate
+    from surefooted.evaluation.pictures import draw as draw
     from surefooted.knowledge.knowledge import Knowledge as Knowledge
     from surefooted.knowledge.mechanics import Mechanics as Mechanics
     from surefooted.problems import Problem as Problem

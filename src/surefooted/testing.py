@@ -19,7 +19,7 @@ from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
 from surefooted.errors import SurefootedError
-from surefooted.evaluation.margins import ROUNDING, Margins, evaluate
+from surefooted.evaluation.margins import MARGIN_ROUNDING, Margins, evaluate
 from surefooted.problems.problem import Problem
 from surefooted.simulation.playing import EpisodicRun, Run, simulate
 from surefooted.tables.policy import Policy
@@ -162,7 +162,7 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
             _require(unit == "step", f"episode {t}: there is no budget")
         else:
             _require(
-                decision.budget <= exact[t] + ROUNDING * max(1.0, float(earned[t])),
+                decision.budget <= exact[t] + MARGIN_ROUNDING * max(1.0, float(earned[t])),
                 f"{unit} {t}: a budget of {decision.budget} where {exact[t]} is the exact margin",
             )
 

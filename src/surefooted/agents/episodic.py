@@ -43,6 +43,11 @@ class EpisodicPlayer(Believer, ABC):
         self._policy_ids: dict[tuple[bytes, tuple[int, ...], bool], int] = {}
         self._last: tuple[Policy | None, int] = (None, -1)
 
+    @property
+    def begun(self) -> bool:
+        """Whether a first step or episode has begun."""
+        return self.episodes > 0
+
     @abstractmethod
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """What the episode that begins in s plays, and why; subclasses are the pseudo-code of this."""

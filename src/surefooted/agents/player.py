@@ -62,6 +62,11 @@ class Player(Believer, ABC):
         self._allowed = np.ones(space.n_pairs, dtype=np.int64)
         self._allowed_at: tuple[int, Ints] = (0, np.zeros(0, dtype=np.int64))  # steps counted then, and their visits
 
+    @property
+    def begun(self) -> bool:
+        """Whether a first step or episode has begun."""
+        return self.start is not None
+
     @abstractmethod
     def next_episode(self) -> Episode:
         """The episode that starts now; subclasses are the pseudo-code of this."""

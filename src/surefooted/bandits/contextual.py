@@ -8,8 +8,7 @@ from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whol
 from surefooted.errors import InvalidInput
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Floats, Ints
-
-ROUNDING = 1e-12  # how far outside [0, 1] a mean may be and still count as rounding
+from surefooted.tables.transitions import MEAN_ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +124,7 @@ def linear_contextual(
     aside = rng.standard_normal((contexts, arms, dimension))
     aside -= (aside @ theta)[..., None] * theta
     length = np.linalg.norm(aside, axis=2)
-    length = np.sqrt(1 - mean**2) * rng.random((contexts, arms)) / np.where(length > ROUNDING, length, np.inf)
+    length = np.sqrt(1 - mean**2) * rng.random((contexts, arms)) / np.where(length > MEAN_ROUNDING, length, np.inf)
     features = mean[..., None] * theta + length[..., None] * aside
     return LinearContextual(theta, features, place, noise or Noise("bernoulli"))
 
@@ -138,7 +137,7 @@ def _faults(theta: Floats, features: Floats, baseline: Ints) -> list[str]:
         return ["theta and features must be finite"]
     contexts, arms, _ = features.shape
     means = features @ theta
-    bad = ~((means >= -ROUNDING) & (means <= 1 + ROUNDING))
+    bad = ~((means >= -MEAN_ROUNDING) & (means <= 1 + MEAN_ROUNDING))
     faults = [f"context {c}, arm {i}: mean {means[c, i]:g} is outside [0, 1]" for c, i in np.argwhere(bad)]
     if baseline.shape not in ((), (contexts,)):
         return [*faults, f"baseline has shape {baseline.shape}: it must be one arm, or one for each of the {contexts}"]

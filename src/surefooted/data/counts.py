@@ -130,8 +130,19 @@ class Counts:
         state["next_count"][order[place]] += count - 1
         for name in ("visits", "reward_sum", "reward_square"):
             state[name] = getattr(self, name) + getattr(other, name)
-        added = self.added + other.total
-        self.__dict__.update(type(self).from_state_dict(self.space, state).__dict__ | {"added": added})
+        self._take(type(self).from_state_dict(self.space, state), added=self.added + other.total)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replace everything counted by what `state_dict` described."""
+        self._take(type(self).from_state_dict(self.space, state))
+
+    def _take(self, other: "Counts", added: int = 0) -> None:
+        """Use the arrays of other counts of the same space, which must not be used any more."""
+        self.bounded, self.stages = other.bounded, other.stages
+        self.visits, self.reward_sum, self.reward_square = other.visits, other.reward_sum, other.reward_square
+        self._row_start, self._row_length, self._row_room = other._row_start, other._row_length, other._row_room
+        self._pool_state, self._pool_count, self._used = other._pool_state, other._pool_count, other._used
+        self.added, self._recent = added, other._recent
 
     def _remember(self, pairs: Ints) -> None:
         """Keep the last pairs."""

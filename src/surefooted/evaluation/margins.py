@@ -20,7 +20,7 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats
 from surefooted.tables.staged import Dynamics
 
-ROUNDING = 1e-11  # a margin is negative when it is below minus this, times what the baseline earned so far
+MARGIN_ROUNDING = 1e-11  # a margin is negative when it is below minus this, times what the baseline earned so far
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Margins:
     @property
     def violated(self) -> Bools:
         """The steps (or episodes) at which the condition does not hold."""
-        return np.asarray(self.margin < -ROUNDING * np.maximum(self.baseline, 1.0))
+        return np.asarray(self.margin < -MARGIN_ROUNDING * np.maximum(self.baseline, 1.0))
 
     @property
     def violations(self) -> int:

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Agent
 from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.gym.environment import TabularEnv
 from surefooted.tables.space import Bools, Space
-
-REWARD_ROUNDING = 1e-9  # how far outside its range a reward may be and still count as rounding
 
 
 class _Codec:

@@ -14,7 +14,7 @@ from surefooted.problems import Problem
 from surefooted.tables.space import Bools
 
 if TYPE_CHECKING:
-    from surefooted.problems.pictures import Panel
+    from surefooted.evaluation.pictures import Panel
 
 
 class AvailableActions(spaces.Discrete):
@@ -95,7 +95,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         if self.render_mode == "ansi":
             return f"{self.problem.name}, step {self._t}: state {self.problem.state_labels[self._s]}{self._last}\n"
         if self.render_mode == "rgb_array":
-            from surefooted.problems import pictures
+            from surefooted.evaluation import pictures
 
             self._panels = self._panels or pictures.panels(self.problem)
             return pictures.pixels(pictures.draw(self.problem, self._s, self._panels))

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefooted.arrays import SUM_TOLERANCE
 from surefooted.errors import InvalidInput
 from surefooted.tables.mdp import TabularMDP
 
@@ -70,7 +71,7 @@ def _restart(columns: list[Any], terminated: Any, initial: ArrayLike | None, n_s
         fault = "termination='restart' needs `initial`, the distribution of the first state (initial_state_distrib)"
         raise InvalidInput("this P is not valid", [fault])
     start = np.asarray(initial, dtype=np.float64)
-    if start.shape != (n_states,) or not np.all(start >= 0) or abs(start.sum() - 1) > 1e-9:
+    if start.shape != (n_states,) or not np.all(start >= 0) or abs(start.sum() - 1) > SUM_TOLERANCE:
         raise InvalidInput("this P is not valid", [f"`initial` must be a distribution over {n_states} states"])
     state, action, mass, next_state, reward = columns
     ends, starts = np.flatnonzero(terminated), np.flatnonzero(start)

@@ -52,6 +52,10 @@ class Run:
         """Steps played with the baseline in the conservative role."""
         return sum(segment.length for segment in self.segments if segment.role == "baseline")
 
+    def log_columns(self, first_episode: int = 0) -> dict[str, Ints | Floats | Bools]:
+        """The steps as the columns of a log, for `write_history`; the run is one episode."""
+        return _log_columns(self, self.steps, first_episode)
+
 
 @dataclass(frozen=True)
 class EpisodicRun:
@@ -88,6 +92,26 @@ class EpisodicRun:
     def baseline_episodes(self) -> int:
         """Episodes played with the baseline in the conservative role."""
         return int(np.sum(~self.explored))
+
+    def log_columns(self, first_episode: int = 0) -> dict[str, Ints | Floats | Bools]:
+        """The steps as the columns of a log, for `write_history`; episodes are numbered from `first_episode`."""
+        return _log_columns(self, self.horizon, first_episode)
+
+
+def _log_columns(run: Run | EpisodicRun, length: int, first_episode: int) -> dict[str, Ints | Floats | Bools]:
+    """The columns of a log whose episodes have this length; the last step of each is truncated."""
+    space, pairs = run.policies[0].space, run.pairs.reshape(-1)
+    t = np.arange(pairs.size) % length
+    return {
+        "episode": first_episode + np.arange(pairs.size) // length,
+        "t": t,
+        "state": space.pair_state[pairs],
+        "action": space.pair_action[pairs],
+        "reward": run.rewards.reshape(-1),
+        "next_state": run.next_states.reshape(-1),
+        "terminated": np.zeros(pairs.size, dtype=bool),
+        "truncated": t == length - 1,
+    }
 
 
 @overload

@@ -14,7 +14,7 @@ from surefooted import solve
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
-from surefooted.data.history import read_history
+from surefooted.data.reading import read_history
 from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems import ALL, Problem, make

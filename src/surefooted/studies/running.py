@@ -13,9 +13,10 @@ from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies.building import check
 from surefooted.studies.display import Display
 from surefooted.studies.engines import Failure, engine
-from surefooted.studies.folder import Folder, write
+from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
+from surefooted.tables.files import write
 
 
 class Interrupted(SurefootedError):

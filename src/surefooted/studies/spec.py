@@ -14,30 +14,13 @@ A *setting* is an agent with one α. Each has as many realisations as the study 
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import tomli_w
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-
-from surefooted.errors import InvalidInput, UnreadableFile
-from surefooted.tables.files import fingerprint
-
-PAPER = (
-    "inventory",
-    "maintenance",
-    "gridworld",
-    "certificates",
-    "structure",
-    "structure-maintenance",
-    "structure-gridworld",
-)  # the studies that come with the package
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[
@@ -46,6 +29,7 @@ Shares = Annotated[
     AfterValidator(lambda x: _distinct(x)),
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
+NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
 NUMBERS = (
     *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
     *("violations_initial", "violations_total", "min_margin", "seconds"),
@@ -160,8 +144,7 @@ class StudySpec(_Strict):
     @property
     def identity(self) -> str:
         """What tells it from other studies: everything that changes a run. More realisations are the same study."""
-        ignored = {"realisations", "title", "about", "claims", "name"}
-        content = self.model_dump(mode="json", exclude=ignored, exclude_none=True)
+        content = self.model_dump(mode="json", exclude=NOT_IDENTITY, exclude_none=True)
         content["settings"] = [(setting.agent, setting.alpha) for setting in self.settings]  # their order counts
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -206,87 +189,8 @@ def seeds(study: StudySpec, task: Task) -> tuple[np.random.SeedSequence, np.rand
     return world, agent
 
 
-def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
-    """A study from a TOML file, or by the name of one that comes with the package, with `KEY=VALUE` overrides."""
-    where = Path(source)
-    if str(source) in PAPER:
-        text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
-    else:
-        try:
-            text = where.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            hint = f"A study is a TOML file, or one of {', '.join(PAPER)}."
-            raise UnreadableFile(f"cannot read the study {source}: {error}. {hint}") from error
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UnreadableFile(f"{source} is not TOML: {error}") from error
-    for override in overrides:
-        _override(raw, override)
-    problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
-    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # beside the study, wherever it is run
-        file = (where.parent / str(problem["name"])).resolve()
-        raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
-    for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
-        if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # likewise
-            file = (where.parent / agent["history"]).resolve()
-            agent["history"] = {"file": str(file), "sha256": fingerprint(file)}
-    return parse(raw, str(source))
-
-
-def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
-    """A study from its content; every fault at once, with its path."""
-    infinite: list[str] = []
-    raw = _clean(raw, "", infinite)
-    if infinite:
-        raise InvalidInput(f"{source} is not a valid study", [f"{path}: must be finite" for path in infinite])
-    try:
-        return StudySpec.model_validate(raw)
-    except ValidationError as error:
-        faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
-        raise InvalidInput(f"{source} is not a valid study", faults) from error
-
-
-def _clean(value: Any, path: str, infinite: list[str]) -> Any:
-    """A value without entries that are None; paths of numbers that are not finite are noted."""
-    if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if item is not None}
-        return {key: _clean(item, f"{path}.{key}".lstrip("."), infinite) for key, item in kept.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(item, f"{path}.{i}", infinite) for i, item in enumerate(value)]
-    if isinstance(value, float) and not np.isfinite(value):
-        infinite.append(path)
-    return value
-
-
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     """Some values, none of them twice."""
     if not values or len(set(values)) < len(values):
         raise ValueError("give at least one α, and none twice")
     return values
-
-
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")
-
-
-def _override(raw: dict[str, Any], override: str) -> None:
-    """Set one value by its dotted path; the value is TOML, or else a word."""
-    path, equals, text = override.partition("=")
-    if not equals or not path:
-        raise InvalidInput(
-            "no such override", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
-        )
-    try:
-        value = tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *parents, last = path.strip().split(".")
-    if parents[:1] == ["problem"] and isinstance(raw.get("problem"), str):
-        raw["problem"] = {"name": raw["problem"]}
-    table = raw
-    for key in parents:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise InvalidInput("no such override", [f"{path}: {key} is a value, not a table"])
-    table[last] = value

@@ -6,12 +6,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted.arrays import FrozenArrays, digest, freeze, real_numbers, whole_numbers
+from surefooted.arrays import SUM_TOLERANCE, FrozenArrays, digest, freeze, normalise, real_numbers, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.tables.space import Floats, Ints, Space
 
 NO_PAIRS, NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
-WEIGHT_TOLERANCE = 1e-9  # how far from 1 the probabilities of a state's actions may sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +39,12 @@ class Policy(FrozenArrays):
         if faults:
             raise InvalidInput("this policy is not valid", faults)
         if self.weights is not None:
-            self._normalise(self.weights)
+            normalise(self.weights, self.space.pair_ptr)
+            self._degenerate(self.weights)
         freeze(*(array for array in (self.pair, self.weights) if array is not None))
 
-    def _normalise(self, weights: Floats) -> None:
-        """Divide each state's weights by their sum; when each state has but one action left, keep that pair."""
-        sums = np.add.reduceat(weights, self.space.pair_ptr[:-1], axis=-1)
-        sums[np.abs(sums - 1) <= 1e-14] = 1.0  # as close as rounding allows: leave every digit as it is
-        weights /= np.repeat(sums, np.diff(self.space.pair_ptr), axis=-1)
+    def _degenerate(self, weights: Floats) -> None:
+        """If only one action of each state has a positive weight, keep that pair instead of the weights."""
         played = weights > 0
         if played.sum() == weights.size // self.space.n_pairs * self.space.n_states:
             object.__setattr__(self, "pair", np.nonzero(played)[-1].reshape(*weights.shape[:-1], -1))
@@ -55,11 +52,12 @@ class Policy(FrozenArrays):
 
     @classmethod
     def of_pairs(cls, space: Space, pair: Ints) -> Self:
-        """The deterministic policy of pairs [S] or [H, S] that are known to be right: copied, not checked."""
-        policy = object.__new__(cls)
-        pair = pair.copy()
-        pair.flags.writeable = False
-        policy.__dict__.update(space=space, pair=pair, weights=None)
+        """The deterministic policy of pairs [S] or [H, S] that are known to be valid: copied, not checked."""
+        policy, pair = object.__new__(cls), pair.copy()
+        freeze(pair)
+        object.__setattr__(policy, "space", space)
+        object.__setattr__(policy, "pair", pair)
+        object.__setattr__(policy, "weights", None)
         return policy
 
     @classmethod
@@ -260,6 +258,6 @@ def _weight_faults(space: Space, weights: Floats | None) -> list[str]:
         s, a = space.pair_state[i[-1]], space.pair_action[i[-1]]
         faults.append(f"{_place([*i[:-1], s])}: action {a} has probability {weights[tuple(i)]:g}")
     sums = np.add.reduceat(weights, space.pair_ptr[:-1], axis=-1)
-    for i in np.argwhere(~(np.abs(sums - 1) <= WEIGHT_TOLERANCE)):
+    for i in np.argwhere(~(np.abs(sums - 1) <= SUM_TOLERANCE)):
         faults.append(f"{_place(i)}: the probabilities of its actions sum to {sums[tuple(i)]:.12g}, not 1")
     return faults

@@ -1,1 +1,11 @@
-"""The studies of the paper's experiments, as TOML files."""
+"""The studies that come with the package, one TOML file each: the paper's experiments, and some that go beyond it."""
+
+NAMES = (
+    "inventory",
+    "maintenance",
+    "gridworld",
+    "certificates",
+    "structure",
+    "structure-maintenance",
+    "structure-gridworld",
+)
