@@ -477,16 +477,16 @@ def broken_files(folder):
     flipped[8:400] = os.urandom(392)
     files = {
         "empty.csv": (b"", "UTF-8"),
-        "empty.parquet": (b"", "whole"),
-        "cut.parquet": (good[: len(good) // 2], "whole"),
-        "foreign.parquet": (b"state,action\n", "whole"),
+        "empty.parquet": (b"", "cut off"),
+        "cut.parquet": (good[: len(good) // 2], "cut off"),
+        "foreign.parquet": (b"state,action\n", "cut off"),
         "binary.csv": (bytes(range(256)) * 4, "binary.csv"),
         "latin.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0\n\xe9,0,0,0,1,0,0,0\n".encode("latin1"), "UTF-8"),
         "utf16.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0\n".encode("utf-16"), "utf16.csv"),
         "ragged.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0\n0,1,0\n".encode(), "commas"),
         "wide.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0,0\n".encode(), "commas"),
         "semicolons.csv": (HEADER.replace(",", ";").encode() + b"\n0;0;0;0;1;0;0;0\n", "no column 'state'"),
-        "twice.csv": (b"state,state,action,reward,next_state\n0,0,0,0,0\n", "column 'state' is there twice"),
+        "twice.csv": (b"state,state,action,reward,next_state\n0,0,0,0,0\n", "there are two columns 'state'"),
         "case.csv": (b"state,action,reward,next_state,Truncated\n0,0,0,0,1\n", "is this truncated?"),
         "cut.csv.gz": (gzip.compress(f"{HEADER}\n".encode() + os.urandom(5000))[:3000], "cut.csv.gz"),
         "log.txt": (b"state\n", "is not a .csv, .csv.gz or .parquet file"),
@@ -525,7 +525,7 @@ def test_corrupt_bytes_never_surface_as_another_error(tmp_path):
 
 @pytest.mark.parametrize("source", [[], [3], "nowhere.csv", ["nowhere.csv", "nor.parquet"]], ids=str)
 def test_what_is_no_log(source):
-    with pytest.raises((InvalidInput, UnreadableFile), match=r"no log|nothing in it|nowhere\.csv: no such file"):
+    with pytest.raises((InvalidInput, UnreadableFile), match=r"not a log|files is empty|nowhere\.csv: no such file"):
         read_history(source, SPACE)
 
 
@@ -534,7 +534,7 @@ def test_files_that_do_not_belong_together(tmp_path):
     csv(tmp_path / "b.csv", "t,state,action,reward,next_state", "0,0,0,0,0")
     with pytest.raises(InvalidInput, match="not one log"):
         read_history(tmp_path, SPACE)
-    with pytest.raises(UnreadableFile, match="is there twice"):
+    with pytest.raises(UnreadableFile, match="is listed twice"):
         read_history([tmp_path / "a.csv", tmp_path / ".." / tmp_path.name / "a.csv"], SPACE)
     (tmp_path / "none").mkdir()
     with pytest.raises(UnreadableFile, match="empty directory"):

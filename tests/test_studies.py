@@ -405,7 +405,7 @@ def test_figures_are_the_same_byte_for_byte(small, tmp_path):
     assert [p.name for p in first] == [p.name for p in second] and len(first) == 14
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
-    with pytest.raises(InvalidInput, match="no such format"):
+    with pytest.raises(InvalidInput, match="there are png, pdf, svg"):
         figures.make_figures(small, tmp_path / "c", ["bmp"])
 
 

@@ -1,9 +1,11 @@
 """Exploration that never falls below your baseline.
 
-    import surefooted as sf
-
-    problem = sf.problems.inventory()
-    sf.solve.optimal_gain(problem.mdp).gain
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1)
+    >>> run = sf.simulate(problem, agent, steps=1000)
+    >>> sf.evaluate(run, problem, alpha=0.1).violations
+    0
 
 Names are imported when they are first used, so that `import surefooted` and `surefooted --help` are instant.
 """
@@ -89,7 +91,7 @@ if TYPE_CHECKING:
     from surefooted.tables.space import Space as Space
     from surefooted.tables.staged import StagedMDP as StagedMDP
 
-if "gymnasium" in sys.modules:  # `gymnasium.make("surefooted:surefooted/Inventory-v0")` imports this package
+if "gymnasium" in sys.modules:  # as in `gymnasium.make("surefooted:surefooted/Inventory-v0")`
     import_module("surefooted.gym")
 
 

@@ -65,7 +65,7 @@ class History:
     >>> sf.write_history("log.parquet", sf.simulate(problem, sf.UCRL2(problem.space), 100))
     >>> history = sf.read_history("log.parquet", problem.space)
     >>> print(history)
-    100 rows, 100 used, 1 episodes; 1 of 12 pairs visited
+    100 rows, 100 used, 1 episodes; 9 of 12 pairs visited
     >>> agent = sf.UCRL2(problem.space)
     >>> history.into(agent)
 

@@ -53,7 +53,7 @@ def gridworld(
     >>> import surefooted as sf
     >>> problem = sf.problems.gridworld("S..#\n.X.G", slip=0.1, horizon=20)
     >>> problem.mdp
-    TabularMDP(n_states=7, n_pairs=28, nnz=68)
+    TabularMDP(n_states=7, n_pairs=28, nnz=70)
 
     - `map`: one line per row; `S` is the start, `G` a goal, `X` a pit, `#` a wall, `.` a free cell.
     - `baseline`: arrows in the layout of the map, with `↑/→` for each with probability 1/2. By default the paper's map

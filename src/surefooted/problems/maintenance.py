@@ -47,7 +47,7 @@ def maintenance(
     >>> import surefooted as sf
     >>> problem = sf.problems.maintenance(failed_level=4, penalty=20.0)
     >>> problem.mdp
-    TabularMDP(n_states=25, n_pairs=100, nnz=1200)
+    TabularMDP(n_states=25, n_pairs=100, nnz=1600)
 
     - `components`: N.
     - `failed_level`: L, the level of a failed component.

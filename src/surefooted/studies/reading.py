@@ -77,7 +77,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     if not equals or not path:
         raise InvalidInput(
-            "no such override", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
+            "this override cannot be used", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
         )
     try:
         value = tomllib.loads(f"x = {text}")["x"]
@@ -90,5 +90,5 @@ def _override(raw: dict[str, Any], override: str) -> None:
     for key in parents:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise InvalidInput("no such override", [f"{path}: {key} is a value, not a table"])
+            raise InvalidInput("this override cannot be used", [f"{path}: {key} is a value, not a table"])
     table[last] = value

@@ -36,7 +36,7 @@ def run_study(
 ) -> Results:
     """Run what is missing of a study (or of one shard of it) in a directory, and return its tables."""
     if address is not None and engine_name == "local":
-        raise InvalidInput("this study cannot be run so", ["an address needs the engine dask or ray"])
+        raise InvalidInput("this study cannot be run", ["an address needs the engine dask or ray"])
     jobs = (
         jobs
         if jobs is not None
@@ -46,7 +46,7 @@ def run_study(
     if not 1 <= shard[0] <= shard[1]:
         faults.append(f"shard {shard[0]}/{shard[1]}: i/n needs 1 <= i <= n")
     if faults:
-        raise InvalidInput("this study cannot be run so", faults)
+        raise InvalidInput("this study cannot be run", faults)
     play = engine(engine_name)
     check(study)
     folder = Folder(out)

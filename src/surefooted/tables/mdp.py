@@ -51,7 +51,7 @@ class TabularMDP(FrozenArrays):
     reward_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check every row and every reward, and freeze the arrays."""
+        """Check all rows and rewards, and freeze the arrays."""
         faults: list[str] = []
         if not isinstance(self.noise, Noise):
             faults.append(f'noise must be a Noise, as in Noise("bernoulli"), not {self.noise!r}')
@@ -198,7 +198,7 @@ class TabularMDP(FrozenArrays):
 
     @property
     def r_max(self) -> float:
-        """The largest mean reward that a pair may have."""
+        """The largest reward."""
         return self.space.r_max
 
     def row(self, s: int, a: int) -> tuple[Ints, Floats]:
@@ -218,7 +218,7 @@ class TabularMDP(FrozenArrays):
         return p, r, space.available.copy()
 
     def draw(self, rng: np.random.Generator, pair: int) -> tuple[float, int]:
-        """One reward and one next state of a pair: a uniform for the state first, then the noise."""
+        """One reward and one next state of a pair: draws the next state first, then the noise."""
         first, last = self.next_ptr[pair], self.next_ptr[pair + 1]
         j = int(np.searchsorted(np.cumsum(self.p[first:last]), rng.random(), side="right"))
         s_next = int(self.next_state[min(first + j, last - 1)])
@@ -233,7 +233,7 @@ class TabularMDP(FrozenArrays):
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Self:
-        """The table of the named arrays that `columns` returns."""
+        """The table that `columns` described."""
         space = Space(columns["pair_ptr"], columns["pair_action"], float(columns["r_max"]))
         noise = Noise(str(columns["noise_kind"]), float(columns["noise_scale"]))  # type: ignore[arg-type]
         arrays = {name: columns[name] for name in ("next_ptr", "next_state", "p", "r")}
@@ -241,12 +241,12 @@ class TabularMDP(FrozenArrays):
         return cls(space, noise=noise, reward_offset=offset, reward_scale=scale, **arrays)
 
     def save(self, path: str | Path) -> None:
-        """Write one `.npz` file; an existing file is replaced only once the new one is whole."""
+        """Write one `.npz` file; an existing file is replaced only once the new one is complete."""
         files.save(path, self.columns())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file written by `save`, of this table or of a whole `Problem`."""
+        """Read a file written by `save` of a table or of a `Problem`."""
         return files.load(path, cls.from_columns)
 
     def __repr__(self) -> str:
@@ -255,7 +255,7 @@ class TabularMDP(FrozenArrays):
 
 
 def _faults(mdp: TabularMDP) -> list[str]:
-    """Every fault of a finished table."""
+    """All faults of a table."""
     space = mdp.space
     if mdp.next_ptr.shape != (space.n_pairs + 1,) or mdp.r.shape != (space.n_pairs,):
         return [f"next_ptr {mdp.next_ptr.shape} and r {mdp.r.shape} do not fit {space.n_pairs} pairs"]
