@@ -518,7 +518,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "Go on with: surefooted run out/study.toml --out out" in said
+    assert "Continue with: surefooted run out/study.toml --out out" in said
     kept = len(list(parts.glob("*.parquet")))
     assert kept >= 2 and pq.read_metadata(tmp_path / "out" / "runs.parquet").num_rows == kept
 

@@ -348,7 +348,7 @@ def test_the_command_to_go_on_can_be_pasted(tmp_path, monkeypatch):
     monkeypatch.setitem(engines.ENGINES, "local", stopped)
     with pytest.raises(running.Interrupted) as caught:
         studies.run_study(study_of(SMALL), tmp_path / "my results")
-    command = shlex.split(str(caught.value).partition("Go on with: ")[2])
+    command = shlex.split(str(caught.value).partition("Continue with: ")[2])
     assert command[2:] == [
         str(tmp_path / "my results" / "study.toml"),
         "--out",

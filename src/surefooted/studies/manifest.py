@@ -15,7 +15,7 @@ LIBRARIES = ("surefooted", "numpy", "numba", "pyarrow", "matplotlib", "pydantic"
 
 
 def manifest(study: StudySpec) -> dict[str, Any]:
-    """What a run can depend on besides the study."""
+    """The manifest of a study that is run now."""
     return {
         "study": study.name,
         "identity": study.identity,
@@ -27,7 +27,7 @@ def manifest(study: StudySpec) -> dict[str, Any]:
 
 
 def session() -> dict[str, Any]:
-    """With what, where and when a study is run."""
+    """Versions, machine, time and command of this run of a study."""
     return {
         "python": platform.python_version(),
         "versions": {name: version(name) for name in LIBRARIES},
@@ -39,7 +39,7 @@ def session() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree that this package runs from, if it is one."""
+    """The commit of the source tree that this package runs from, or None."""
     here = Path(__file__).resolve().parent
     try:
         command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]

@@ -16,7 +16,16 @@ from surefooted.tables.files import fingerprint
 
 
 def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
-    """A study from a TOML file, or by the name of one that comes with the package, with `KEY=VALUE` overrides."""
+    """Read a study.
+
+    - `source`: a TOML file, or the name of a study that comes with the package.
+    - `overrides`: texts KEY=VALUE, as in "agents.cucrl2.alpha=[0.01, 0.05]".
+
+    >>> import surefooted as sf
+    >>> study = sf.studies.read("inventory", ["realisations=5"])
+    >>> study.realisations, study.unit
+    (5, 'steps')
+    """
     where = Path(source)
     if str(source) in NAMES:
         text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
@@ -33,18 +42,18 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
     for override in overrides:
         _override(raw, override)
     problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
-    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # beside the study, wherever it is run
+    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # relative to the study's file
         file = (where.parent / str(problem["name"])).resolve()
         raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
     for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
-        if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # likewise
+        if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # relative to it, too
             file = (where.parent / agent["history"]).resolve()
             agent["history"] = {"file": str(file), "sha256": fingerprint(file)}
     return parse(raw, str(source))
 
 
 def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
-    """A study from its content; every fault at once, with its path."""
+    """The study with this content, a dictionary as in a TOML file; an error names every fault with its path."""
     infinite: list[str] = []
     raw = _clean(raw, "", infinite)
     if infinite:
@@ -57,7 +66,7 @@ def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
 
 
 def _clean(value: Any, path: str, infinite: list[str]) -> Any:
-    """A value without entries that are None; paths of numbers that are not finite are noted."""
+    """The value without entries that are None; the paths of numbers that are not finite go to `infinite`."""
     if isinstance(value, dict):
         kept = {key: item for key, item in value.items() if item is not None}
         return {key: _clean(item, f"{path}.{key}".lstrip("."), infinite) for key, item in kept.items()}
@@ -73,7 +82,7 @@ def _plain(message: str) -> str:
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
-    """Set one value by its dotted path; the value is TOML, or else a word."""
+    """Set one value by its dotted path; a value that is not TOML is a word."""
     path, equals, text = override.partition("=")
     if not equals or not path:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What a study is: a problem, agents, a length, realisations and a seed, from a TOML file, checked all at once.
+"""What a study is: a problem, agents, a length, realisations and a seed.
 
     name = "stock"
     steps = 70_000
@@ -9,7 +9,7 @@
     kind = "CUCRL2"                  # or "package.module:Class"; the rest are its arguments
     alpha = [0.05, 0.1]
 
-A *setting* is an agent with one α. Each has as many realisations as the study says, each with a seed of its own.
+A *setting* is an agent with one α. A *realisation* is one run of a setting, with its own seed.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class _Strict(BaseModel):
 
 
 class ProblemSpec(BaseModel):
-    """A problem by name, file or function, and the parameters it is made with (all other keys)."""
+    """A problem by name, file or function, and its parameters (all other keys)."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -53,7 +53,10 @@ class ProblemSpec(BaseModel):
 
 
 class AgentSpec(BaseModel):
-    """An agent by name or class, the α's it is run (or, if it is not conservative, judged) with, and its arguments."""
+    """An agent by name or class, its values of α, and its arguments (all other keys).
+
+    An agent that is not conservative does not use α; its runs are evaluated with it.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str
@@ -68,14 +71,14 @@ class AgentSpec(BaseModel):
 
 
 class RecordSpec(_Strict):
-    """What to keep of a run: so many points of its curves, and how many steps are its initial phase."""
+    """What to record of a run: the number of points of its curves, and the length of its initial phase."""
 
     points: int = Field(default=400, strict=True, ge=2, le=100_000)
     initial: Count | None = None
 
 
 class Claim(_Strict):
-    """A number that the paper prints, and where ours stands: a column of the table of runs, for one agent."""
+    """A number that the paper prints, and the agent and column of the table of runs to compare it with."""
 
     what: str
     value: float
@@ -85,7 +88,17 @@ class Claim(_Strict):
 
 
 class StudySpec(_Strict):
-    """The whole study."""
+    """A study, as `read` and `parse` return it.
+
+    - `name`, `title`, `about`: for people.
+    - `problem`, `agents`: what is run.
+    - `steps` or `episodes`: the length of a run.
+    - `realisations`: the number of runs of each setting.
+    - `seed`: of all runs.
+    - `alpha`: the values of α for agents that give none.
+    - `record`: what to keep of each run.
+    - `claims`: numbers that the paper prints.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
@@ -115,22 +128,22 @@ class StudySpec(_Strict):
 
     @property
     def length(self) -> int:
-        """Steps, or episodes."""
+        """The number of steps or episodes of a run."""
         return self.steps or self.episodes or 0
 
     @property
     def unit(self) -> str:
-        """What the length is counted in."""
+        """The unit of the length: "steps" or "episodes"."""
         return "steps" if self.steps else "episodes"
 
     @property
     def initial(self) -> int:
-        """The initial phase, in which violations are counted apart: a tenth of the run unless told otherwise."""
+        """The length of the initial phase, whose violations are counted separately; by default a tenth of the run."""
         return self.record.initial or max(1, self.length // 10)
 
     @cached_property
     def settings(self) -> "list[Setting]":
-        """Each agent with each of its α's."""
+        """Each agent with each of its values of α."""
         pairs = [(name, alpha) for name, agent in self.agents.items() for alpha in agent.alpha or self.alpha]
         return [Setting(i, name, alpha, self._label(name, alpha)) for i, (name, alpha) in enumerate(pairs)]
 
@@ -143,13 +156,13 @@ class StudySpec(_Strict):
 
     @property
     def identity(self) -> str:
-        """What tells it from other studies: everything that changes a run. More realisations are the same study."""
+        """A hash of everything that changes a run; the same study with more realisations has the same identity."""
         content = self.model_dump(mode="json", exclude=NOT_IDENTITY, exclude_none=True)
         content["settings"] = [(setting.agent, setting.alpha) for setting in self.settings]  # their order counts
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
-        """The study as a TOML file, everything resolved."""
+        """The study as a TOML file, with all defaults."""
         return tomli_w.dumps(json.loads(self.model_dump_json(exclude_none=True)))
 
 
@@ -172,25 +185,25 @@ class Task:
 
     @property
     def name(self) -> str:
-        """What its part is called."""
+        """The name of its part."""
         return f"{self.setting:03d}-{self.realisation:06d}"
 
 
 def tasks(study: StudySpec, shard: tuple[int, int] = (1, 1)) -> list[Task]:
-    """Everything there is to run, realisation by realisation; with a shard (i, n), every n-th from the i-th on."""
+    """All tasks of a study, realisation by realisation; with a shard (i, n), every n-th task from the i-th on."""
     every = [Task(s.index, k) for k in range(study.realisations) for s in study.settings]
     return every[shard[0] - 1 :: shard[1]]
 
 
 def seeds(study: StudySpec, task: Task) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
-    """The seeds of the world and of the agent: the same on any engine, any number of workers, in any order."""
+    """The seeds of the problem and of the agent; they depend on the study's seed and on the task alone."""
     root = np.random.SeedSequence(study.seed, spawn_key=(task.setting, task.realisation))
     world, agent = root.spawn(2)
     return world, agent
 
 
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Some values, none of them twice."""
+    """The values, if there is at least one and none occurs twice."""
     if not values or len(set(values)) < len(values):
         raise ValueError("give at least one α, and none twice")
     return values
