@@ -80,7 +80,9 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("study", type=click.Path(path_type=Path))
 @_run_options
 def run(study: Path, **options: Any) -> None:
-    """Run the study in the TOML file STUDY; runs that are finished already are kept.
+    """Run the study in the TOML file STUDY.
+
+    Runs that are finished already are kept.
 
     \b
     surefooted run study.toml --realisations 20 --out results/mine
@@ -89,13 +91,13 @@ def run(study: Path, **options: Any) -> None:
     _run(study, RunOptions(**options))
 
 
-@click.command()
-@click.argument("experiment", type=click.Choice(NAMES))
+@click.command(epilog=f"The studies: {', '.join(NAMES)}.")
+@click.argument("experiment", type=click.Choice(NAMES), metavar="EXPERIMENT")
 @_run_options
 def reproduce(experiment: str, **options: Any) -> None:
-    """Run a study that comes with the package; draw its figures and write its report.
+    """Run a study of this package; draw its figures and report.
 
-    inventory, maintenance and gridworld are the paper's experiments.
+    The paper's experiments are inventory, maintenance and gridworld.
 
     \b
     surefooted reproduce inventory
@@ -145,7 +147,7 @@ def report(directory: Path, out: Path | None) -> None:
 @click.option("--out", type=_DIRECTORY, default=Path("compared"), show_default=True, help="Directory of the figures.")
 @_FORMATS
 def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) -> None:
-    """Draw the settings of several studies in one figure, and print one table of them."""
+    """Compare several studies in one table and in common figures."""
     from surefooted.studies.figures import compare as draw
     from surefooted.studies.figures import distinct_titles
     from surefooted.studies.results import load
