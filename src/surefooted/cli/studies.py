@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _FORMATS = click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    default=("png", "pdf"),
-    show_default=True,
-    help="png, pdf or svg; repeatable.",
+    "--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg; repeatable."
 )
 
 
@@ -43,31 +38,18 @@ class RunOptions:
 
 def _run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `RunOptions` to a command."""
+    engines, at_least_1 = click.Choice(["local", "dask", "ray"]), click.IntRange(min=1)
+    override = "Override a value of the study, as in agents.cucrl2.alpha=0.1; repeatable."
+    resume = "Continue if the directory holds the same study, or refuse it (default: continue)."
     options = [
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Override a value of the study, as in agents.cucrl2.alpha=0.1; repeatable.",
-        ),
-        click.option("--realisations", type=click.IntRange(min=1), help="Number of runs of each setting."),
-        click.option("--jobs", "-j", type=click.IntRange(min=1), help="Number of processes (default: one per core)."),
-        click.option(
-            "--engine",
-            type=click.Choice(["local", "dask", "ray"]),
-            default="local",
-            show_default=True,
-            help="Where runs are computed.",
-        ),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=override),
+        click.option("--realisations", type=at_least_1, help="Number of runs of each setting."),
+        click.option("--jobs", "-j", type=at_least_1, help="Number of processes (default: one per core)."),
+        click.option("--engine", type=engines, default="local", show_default=True, help="Where runs are computed."),
         click.option("--address", help="Address of an existing Dask or Ray cluster."),
         click.option("--shard", metavar="I/N", help="Run only every N-th run, starting with the I-th: for job arrays."),
         click.option("--out", type=_DIRECTORY, help="Directory of the results (default: results/NAME)."),
-        click.option(
-            "--resume/--no-resume",
-            default=True,
-            help="Continue if the directory holds the same study, or refuse it (default: continue).",
-        ),
+        click.option("--resume/--no-resume", default=True, help=resume),
         click.option("--quiet", "-q", is_flag=True, help="Show no progress."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
     ]
@@ -130,9 +112,7 @@ def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None
 @click.command()
 @click.argument("directory", type=_DIRECTORY)
 @click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The HTML file (default: DIRECTORY/report.html).",
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="The HTML file (default: DIRECTORY/report.html)."
 )
 def report(directory: Path, out: Path | None) -> None:
     """Write an HTML report of the study in DIRECTORY."""
@@ -155,9 +135,7 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
 
     several = [load(directory) for directory in directories]
     titles = distinct_titles(several)
-    _print_settings(
-        [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)],
-    )
+    _print_settings([row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)])
     for path in draw(several, out, formats):
         click.echo(path, err=True)
 

@@ -9,14 +9,7 @@ Names are imported when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "Results": "surefooted.studies.results",
-    "StudySpec": "surefooted.studies.spec",
-    "load": "surefooted.studies.results",
-    "parse": "surefooted.studies.reading",
-    "read": "surefooted.studies.reading",
-    "run_study": "surefooted.studies.running",
-}
+_HOMES = dict(Results="results", StudySpec="spec", load="results", parse="reading", read="reading", run_study="running")
 
 __all__ = ["Results", "StudySpec", "figures", "load", "parse", "read", "run_study"]
 
@@ -33,5 +26,5 @@ def __getattr__(name: str) -> Any:
     if name == "figures":
         return import_module("surefooted.studies.figures")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(f"surefooted.studies.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'surefooted.studies' has no attribute {name!r}")

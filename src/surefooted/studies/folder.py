@@ -43,17 +43,9 @@ RUNS = pa.schema(
     ]
 )
 
-CURVE = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("regret", pa.float64()),
-        ("pseudo_regret", pa.float64()),
-        ("margin", pa.float64()),
-        ("margin_min", pa.float64()),
-        ("budget", pa.float64()),
-        ("baseline_steps", pa.int64()),
-    ]
-)
+_NUMBERS = ("regret", "pseudo_regret", "margin", "margin_min", "budget")
+_WHOLE = pa.int64()
+CURVE = pa.schema([("step", _WHOLE), *((name, pa.float64()) for name in _NUMBERS), ("baseline_steps", _WHOLE)])
 RUN = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its curve's points get, too
 CURVES = pa.schema([*(RUNS.field(name) for name in RUN), *CURVE])
 

@@ -8,14 +8,7 @@ from scipy.special import stdtrit
 from surefooted.studies.results import Results
 from surefooted.tables.space import Floats
 
-MEANS = (
-    "regret",
-    "pseudo_regret",
-    "baseline_steps",
-    "distinct_policies",
-    "violations_initial",
-    "seconds",
-)  # columns whose mean the table shows
+MEANS = ("regret", "pseudo_regret", "baseline_steps", "distinct_policies", "violations_initial", "seconds")
 
 
 def interval(values: Floats) -> tuple[Floats, Floats]:

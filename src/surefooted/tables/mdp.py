@@ -188,8 +188,8 @@ class TabularMDP(FrozenArrays):
         scale: Scale,
     ) -> Self:
         """The table of transitions and pairs in any order."""
-        rows = sorted_rows(transitions, pairs, n_states, scale)
-        return cls(*rows[:5], noise or Noise(), rows.reward_offset, rows.reward_scale)
+        rows, units = sorted_rows(transitions, pairs, n_states, scale)
+        return cls(*rows, noise or Noise(), *units)
 
     @property
     def n_states(self) -> int:

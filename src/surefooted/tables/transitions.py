@@ -25,18 +25,6 @@ class Scale(NamedTuple):
     reward_range: tuple[float, float] | None = None
 
 
-class Rows(NamedTuple):
-    """The parts of a table: those of `TabularMDP` before its noise, and the two numbers of its reward units."""
-
-    space: Space
-    next_ptr: Ints  # [K + 1]
-    next_state: Ints  # [nnz]
-    p: Floats  # [nnz]
-    r: Floats  # [K]
-    reward_offset: float
-    reward_scale: float
-
-
 class Entries(NamedTuple):
     """Pairs [K] with their mean rewards, and transitions [nnz] with the index of their pair."""
 
@@ -50,9 +38,10 @@ class Entries(NamedTuple):
 
 def sorted_rows(
     transitions: Sequence[ArrayLike], pairs: Sequence[ArrayLike], n_states: int | None, scale: Scale
-) -> Rows:
-    """The rows of transitions (s, a, s', p) [nnz] and pairs (s, a, mean reward) [K], given in any order.
+) -> tuple[tuple[Space, Ints, Ints, Floats, Floats], tuple[float, float]]:
+    """Sort transitions (s, a, s', p) [nnz] and pairs (s, a, mean reward) [K] into the rows of a table.
 
+    The result is space, next_ptr, next_state, p and r, as `TabularMDP` takes them, and the offset and scale of rewards.
     The probabilities of a successor that is listed several times are added; successors of probability 0 are dropped.
     Without `n_states` the largest state that is mentioned is the last.
     """
@@ -91,7 +80,7 @@ def sorted_rows(
     key, mass = key[mass > 0], mass[mass > 0]
     next_ptr = np.searchsorted(key, np.arange(pair_s.size + 1) * n_states)
     space = Space(np.searchsorted(pair_s, np.arange(n_states + 1)), pair_a, scale.r_max)
-    return Rows(space, next_ptr, key % n_states, mass, r, low, width)
+    return (space, next_ptr, key % n_states, mass, r), (low, width)
 
 
 def mean_rewards(s: Ints, a: Ints, p: Floats, rewards: Floats) -> tuple[Ints, Ints, Floats]:
