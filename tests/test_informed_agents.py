@@ -17,7 +17,8 @@ from surefooted import solve, studies
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.certificates.replay import Past
 from surefooted.data.counts import Counts
-from surefooted.data.history import read_history, write_history
+from surefooted.data.reading import read_history
+from surefooted.data.writing import write_history
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import LiveSet
 from surefooted.knowledge.knowledge import Knowledge
