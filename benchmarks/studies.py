@@ -12,8 +12,9 @@ from measure import Table, machine, timed
 from runs import Idle, best_run
 
 from surefooted import problems
+from surefooted.studies.reading import read
 from surefooted.studies.running import run_study
-from surefooted.studies.spec import read, tasks
+from surefooted.studies.spec import tasks
 
 
 def main() -> None:

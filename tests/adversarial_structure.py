@@ -19,7 +19,7 @@ from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.ucrl2 import UCRL2Learner
-from surefooted.data.history import read_history
+from surefooted.data.reading import read_history
 from surefooted.errors import NoSingleGain
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics

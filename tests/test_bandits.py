@@ -797,7 +797,7 @@ def test_the_state_of_another_agent_is_refused_and_changes_nothing():
     thin, wide = (ConservativeLinearUCB(d, alpha=0.5, sigma=0.5, bound=1.0) for d in (1, 3))
     for small, large in ((one, two), (thin, wide)):
         before = large.state_dict()
-        with pytest.raises(InvalidInput, match="the state of another"):
+        with pytest.raises(InvalidInput, match="belongs to another"):
             large.load_state_dict(small.state_dict())
         assert same(large.state_dict(), before)
 

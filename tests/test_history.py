@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefooted as sf
-from surefooted.data import history, log_files, log_rows
-from surefooted.data.history import read_history, write_history
+from surefooted.data import log_files, log_rows
+from surefooted.data.reading import read_history
+from surefooted.data.writing import write_history
 from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
+from surefooted.kernels import logs as walk
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)  # the same examples in every run
 SPACE = sf.Space.from_available(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool), 2.0)
@@ -280,7 +282,7 @@ def test_a_row_that_cannot_be_used_is_counted_by_its_reason_and_shown(values, re
     assert (example.file, example.row) == ("rows", 2) and f"{next(iter(values))} " in example.what
     assert reason in str(read) and str(example) in str(read) and "row 2" in str(example)
     outcome = reason.startswith(("reward", "next_state", "terminated", "truncated"))
-    assert read.selected == outcome and ("what they say happened" in str(read)) == outcome
+    assert read.selected == outcome and ("because of their outcome" in str(read)) == outcome
 
 
 SEQUENCES = [  # the rows' t, state and next state (and flags), and the reason of each
@@ -475,16 +477,16 @@ def broken_files(folder):
     flipped[8:400] = os.urandom(392)
     files = {
         "empty.csv": (b"", "UTF-8"),
-        "empty.parquet": (b"", "whole"),
-        "cut.parquet": (good[: len(good) // 2], "whole"),
-        "foreign.parquet": (b"state,action\n", "whole"),
+        "empty.parquet": (b"", "cut off"),
+        "cut.parquet": (good[: len(good) // 2], "cut off"),
+        "foreign.parquet": (b"state,action\n", "cut off"),
         "binary.csv": (bytes(range(256)) * 4, "binary.csv"),
         "latin.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0\n\xe9,0,0,0,1,0,0,0\n".encode("latin1"), "UTF-8"),
         "utf16.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0\n".encode("utf-16"), "utf16.csv"),
         "ragged.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0\n0,1,0\n".encode(), "commas"),
         "wide.csv": (f"{HEADER}\n0,0,0,0,1,0,0,0,0\n".encode(), "commas"),
         "semicolons.csv": (HEADER.replace(",", ";").encode() + b"\n0;0;0;0;1;0;0;0\n", "no column 'state'"),
-        "twice.csv": (b"state,state,action,reward,next_state\n0,0,0,0,0\n", "column 'state' is there twice"),
+        "twice.csv": (b"state,state,action,reward,next_state\n0,0,0,0,0\n", "there are two columns 'state'"),
         "case.csv": (b"state,action,reward,next_state,Truncated\n0,0,0,0,1\n", "is this truncated?"),
         "cut.csv.gz": (gzip.compress(f"{HEADER}\n".encode() + os.urandom(5000))[:3000], "cut.csv.gz"),
         "log.txt": (b"state\n", "is not a .csv, .csv.gz or .parquet file"),
@@ -523,7 +525,7 @@ def test_corrupt_bytes_never_surface_as_another_error(tmp_path):
 
 @pytest.mark.parametrize("source", [[], [3], "nowhere.csv", ["nowhere.csv", "nor.parquet"]], ids=str)
 def test_what_is_no_log(source):
-    with pytest.raises((InvalidInput, UnreadableFile), match=r"no log|nothing in it|nowhere\.csv: no such file"):
+    with pytest.raises((InvalidInput, UnreadableFile), match=r"not a log|files is empty|nowhere\.csv: no such file"):
         read_history(source, SPACE)
 
 
@@ -532,7 +534,7 @@ def test_files_that_do_not_belong_together(tmp_path):
     csv(tmp_path / "b.csv", "t,state,action,reward,next_state", "0,0,0,0,0")
     with pytest.raises(InvalidInput, match="not one log"):
         read_history(tmp_path, SPACE)
-    with pytest.raises(UnreadableFile, match="is there twice"):
+    with pytest.raises(UnreadableFile, match="is listed twice"):
         read_history([tmp_path / "a.csv", tmp_path / ".." / tmp_path.name / "a.csv"], SPACE)
     (tmp_path / "none").mkdir()
     with pytest.raises(UnreadableFile, match="empty directory"):
@@ -635,7 +637,7 @@ def test_what_an_agent_must_not_be_given(simulated):
     odd = read_history([steps, steps | {"reward": 99}], space)
     for one, agent, said in [
         (read_history([row()], SPACE), some["UCRL2"], "the agent on Space"),
-        (read, sf.UCBVI(space, 10, stage_dependent=True), "read it with that many"),
+        (read, sf.UCBVI(space, 10, stage_dependent=True), "the agent needs stages=10"),
         (read_history([steps], space, bounded=False), some["CUCBVI"], "bounded=True"),
         (read, keeps_none, "Bare, keeps no `counts`"),
         (read, limited, "bonus='boxes'"),
@@ -732,7 +734,7 @@ def test_writing_refuses_what_could_not_be_read_and_leaves_the_old_file(tmp_path
     assert not os.listdir(tmp_path)
     write_history(tmp_path / "log.csv", good)
     old = (tmp_path / "log.csv").read_bytes()
-    monkeypatch.setattr(history.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_history(tmp_path / "log.csv", good | {"t": [0, 1]})
     assert os.listdir(tmp_path) == ["log.csv"] and (tmp_path / "log.csv").read_bytes() == old
@@ -782,7 +784,8 @@ def test_the_compiled_walk_is_the_plain_one(monkeypatch):
     for rows, stages in ((named, 1), (named, 2), (unnamed, 1), (unnamed, 2), (timeless, 1)):
         compiled = read_history(rows, SPACE, stages=stages, batch=4)
         with monkeypatch.context() as patch:
-            patch.setattr(log_rows, "follow", log_rows.follow.py_func)
+            patch.setattr(log_rows, "follow_rows", walk.follow_rows.py_func)
+            patch.setattr(walk, "release", walk.release.py_func)
             assert equal(compiled, read_history(rows, SPACE, stages=stages, batch=5))
         assert all(len(some) == min(compiled.unusable[reason], 3) for reason, some in compiled.examples.items())
     clocked = [r | {"t": t} for t, r in zip((0, 1, 0, 2, 3), unnamed * 5, strict=False)]

@@ -18,7 +18,8 @@ from surefooted import solve, studies
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.certificates.certificate import Past, Question
 from surefooted.data.counts import Counts
-from surefooted.data.history import read_history, write_history
+from surefooted.data.reading import read_history
+from surefooted.data.writing import write_history
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
@@ -28,7 +29,7 @@ from surefooted.problems.problem import Problem
 from surefooted.sets import confidence as sets
 from surefooted.simulation import playing as simulation
 from surefooted.simulation.playing import simulate, simulate_episodes
-from surefooted.studies import building, spec
+from surefooted.studies import building
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
@@ -845,7 +846,7 @@ def study_of(kind="CUCRL2", knowledge='["mechanics"]', more="", unit="steps = 30
         problem=name,
         parameters=parameters if average else "",
     )
-    return spec.parse(tomllib.loads(text))
+    return studies.parse(tomllib.loads(text))
 
 
 def episodic_stock():
@@ -866,7 +867,7 @@ def test_a_study_tells_its_agents_what_it_says(kind, knowledge):
 
 def test_a_study_with_knowledge_runs_and_its_resolved_text_is_the_same_study(tmp_path):
     study = study_of()
-    again = spec.parse(tomllib.loads(study.to_toml()))
+    again = studies.parse(tomllib.loads(study.to_toml()))
     assert again == study
     results = studies.run_study(study, tmp_path / "out", jobs=1)
     assert len(results.runs) == 2
@@ -1013,7 +1014,7 @@ def test_a_study_may_tell_the_noise_or_import_what_is_known(tmp_path, monkeypatc
     text = 'name = "x"\nsteps = 300\nproblem = "inventory"\n'
     for name, knowledge in (("told", '["mechanics", "noise"]'), ("own", '"what_we_know:known"')):
         text += f'[agents.{name}]\nkind = "CUCRL2"\nbounded = false\nknowledge = {knowledge}\n'
-    study = spec.parse(tomllib.loads(text))
+    study = studies.parse(tomllib.loads(text))
     problem = building.check(study)
     told, own = (building.build_agent(study, s, problem, np.random.SeedSequence(0)) for s in study.settings)
     run_of(problem, told, 300, 1)

@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import connected_components
 import oracles
 import surefooted as sf
 import surefooted.kernels
-from surefooted.data import log_rows
 from surefooted.kernels import bellman, exact, playing
 
 SEEDS = range(12)
@@ -50,7 +49,7 @@ def random_chain(seed, n=6, eps=None):
 def kernels():
     """Every compiled kernel of the package, by name."""
     names = [f"surefooted.kernels.{module.name}" for module in pkgutil.iter_modules(surefooted.kernels.__path__)]
-    files = [log_rows, *(importlib.import_module(name) for name in names)]
+    files = [importlib.import_module(name) for name in names]
     return {f"{file.__name__}.{name}": k for file in files for name, k in vars(file).items() if hasattr(k, "py_func")}
 
 

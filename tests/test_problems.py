@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import defaultdict, deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Space
+from surefooted.testing import check_problem
 
 nan, inf = np.nan, np.inf
 
@@ -41,16 +43,41 @@ def assert_same_table(ours, theirs):
 
 
 @pytest.mark.parametrize("name", problems.ALL)
-def test_every_problem_is_whole(name):
+def test_every_problem_keeps_the_rules(name):
+    check_problem(lambda: problems.make(name))
     problem = problems.make(name)
-    space = problem.space
-    assert problem.name == name and space is problem.mdp.space and problem.baseline.space == space
-    assert 0 <= problem.start < space.n_states and problem.horizon in (None, 10)
-    assert len(set(problem.state_labels)) == space.n_states and len(set(problem.action_labels)) == space.n_actions
-    assert problem.mdp.r.min() >= 0 and problem.mdp.r.max() <= problem.mdp.r_max == 1.0
-    assert len(problem.axes) == (1 if problem.positions is None else 2)
+    assert problem.name == name and problem.horizon in (None, 10) and problem.mdp.r_max == 1.0
     quiet = problems.make(name, noise=Noise())
     assert quiet.mdp.noise == Noise() and np.array_equal(quiet.mdp.r, problem.mdp.r)
+
+
+RIVER = riverswim()
+BROKEN = {
+    "two states have the same label": {"state_labels": ["here"] * 6},
+    "two actions have the same label": {"action_labels": ["go", "go"]},
+    "two states have the same position": {"positions": np.zeros((6, 2)), "axes": ("row", "column")},
+    "2 names of axes": {"axes": ("row", "column")},
+}
+
+
+@pytest.mark.parametrize(("sentence", "change"), BROKEN.items(), ids=BROKEN)
+def test_the_check_of_problems_notices_a_broken_rule(sentence, change):
+    with pytest.raises(AssertionError, match=sentence):
+        check_problem(lambda: replace(RIVER, **change))
+
+
+def test_the_check_of_problems_notices_another_table():
+    seeds = itertools.count()
+    with pytest.raises(AssertionError, match="built twice"):
+        check_problem(lambda: garnet(seed=next(seeds)))
+    stock = inventory()
+    with pytest.raises(AssertionError, match="other transitions"):
+        check_problem(lambda: replace(stock, laws=([0.5, 0.5, 0, 0, 0, 0, 0],)))
+    dearer = replace(stock, mechanics=inventory(price=9.0).mechanics)
+    with pytest.raises(AssertionError, match="other mean rewards"):
+        check_problem(lambda: dearer)
+    with pytest.raises(AssertionError, match="must return a Problem"):
+        check_problem(lambda: stock.mdp)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import surefooted as sf
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, SurefootedError
-from surefooted.studies import building, display, engines, figures, folder, report, running, spec
+from surefooted.studies import building, display, engines, figures, folder, reading, report, running, spec
 
 SMALL = """
 name = "small"
@@ -36,8 +36,8 @@ points = 6
 def study_of(text, *overrides):
     raw = tomllib.loads(text)
     for override in overrides:
-        spec._override(raw, override)
-    return spec.parse(raw)
+        reading._override(raw, override)
+    return studies.parse(raw)
 
 
 def inline(study, todo, jobs, address=None):
@@ -69,7 +69,7 @@ def test_agents_in_another_order_do_not_swap_their_results(out):
     raw = tomllib.loads(SMALL)
     raw["agents"] = dict(reversed(raw["agents"].items()))
     try:
-        found = studies.run_study(spec.parse(raw), out)
+        found = studies.run_study(studies.parse(raw), out)
     except InvalidInput:  # another study: fine too
         found = studies.load(out)
     by_setting = {s.index: (s.agent, s.alpha) for s in found.settings}
@@ -259,17 +259,17 @@ def test_an_argument_that_is_none_is_the_same_study_on_disk(tmp_path):
     raw = tomllib.loads(SMALL)
     raw["agents"]["ucrl2"]["seed"] = None
     try:
-        study = spec.parse(raw)
+        study = studies.parse(raw)
         building.check(study)
     except SurefootedError:
         return  # refused: fine
-    assert spec.parse(tomllib.loads(study.to_toml())).identity == study.identity
+    assert studies.parse(tomllib.loads(study.to_toml())).identity == study.identity
 
 
 def test_an_agent_of_the_other_kind_is_refused_before_anything_runs():
     with pytest.raises(InvalidInput, match=r"agents\.u"):
         building.check(
-            spec.parse({"name": "g", "episodes": 5, "problem": "gridworld", "agents": {"u": {"kind": "UCRL2"}}})
+            studies.parse({"name": "g", "episodes": 5, "problem": "gridworld", "agents": {"u": {"kind": "UCRL2"}}})
         )
 
 
@@ -321,7 +321,7 @@ def test_any_label_can_be_drawn_and_reported(label, tmp_path):
     study = study_of(SMALL, "realisations=1")
     raw = study.model_dump(mode="json", exclude_none=True)
     raw["agents"]["ucrl2"]["label"] = label
-    found = studies.run_study(spec.parse(raw), tmp_path / "out")
+    found = studies.run_study(studies.parse(raw), tmp_path / "out")
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots()
@@ -348,7 +348,7 @@ def test_the_command_to_go_on_can_be_pasted(tmp_path, monkeypatch):
     monkeypatch.setitem(engines.ENGINES, "local", stopped)
     with pytest.raises(running.Interrupted) as caught:
         studies.run_study(study_of(SMALL), tmp_path / "my results")
-    command = shlex.split(str(caught.value).partition("Go on with: ")[2])
+    command = shlex.split(str(caught.value).partition("Continue with: ")[2])
     assert command[2:] == [
         str(tmp_path / "my results" / "study.toml"),
         "--out",

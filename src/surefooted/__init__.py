@@ -1,9 +1,11 @@
 """Exploration that never falls below your baseline.
 
-    import surefooted as sf
-
-    problem = sf.problems.inventory()
-    sf.solve.optimal_gain(problem.mdp).gain
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1)
+    >>> run = sf.simulate(problem, agent, steps=1000)
+    >>> sf.evaluate(run, problem, alpha=0.1).violations
+    0
 
 Names are imported when they are first used, so that `import surefooted` and `surefooted --help` are instant.
 """
@@ -33,10 +35,11 @@ _HOMES = {
     "TabularMDP": "surefooted.tables.mdp",
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
+    "draw": "surefooted.evaluation.pictures",
     "evaluate": "surefooted.evaluation.margins",
-    "read_history": "surefooted.data.history",
+    "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
-    "write_history": "surefooted.data.history",
+    "write_history": "surefooted.data.writing",
 }
 _MODULES = {
     "agents": "surefooted.agents",
@@ -70,11 +73,12 @@ if TYPE_CHECKING:
     from surefooted.certificates import replay as certificate  # noqa: F401
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History
-    from surefooted.data.history import read_history as read_history
-    from surefooted.data.history import write_history as write_history
+    from surefooted.data.reading import read_history as read_history
+    from surefooted.data.writing import write_history as write_history
     from surefooted.errors import InvalidInput as InvalidInput
     from surefooted.errors import SurefootedError as SurefootedError
     from surefooted.evaluation.margins import evaluate as evaluate
+    from surefooted.evaluation.pictures import draw as draw
     from surefooted.knowledge.knowledge import Knowledge as Knowledge
     from surefooted.knowledge.mechanics import Mechanics as Mechanics
     from surefooted.problems import Problem as Problem
@@ -87,7 +91,7 @@ if TYPE_CHECKING:
     from surefooted.tables.space import Space as Space
     from surefooted.tables.staged import StagedMDP as StagedMDP
 
-if "gymnasium" in sys.modules:  # `gymnasium.make("surefooted:surefooted/Inventory-v0")` imports this package
+if "gymnasium" in sys.modules:  # as in `gymnasium.make("surefooted:surefooted/Inventory-v0")`
     import_module("surefooted.gym")
 
 

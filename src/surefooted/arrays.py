@@ -1,6 +1,7 @@
-"""Arrays from whatever people pass, or a fault that says what is wrong with it; and arrays that nobody changes."""
+"""Checked arrays: numbers from user input or a list of faults, probabilities that sum to 1, read-only arrays."""
 
 import hashlib
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+SUM_TOLERANCE = 1e-9  # how far from 1 probabilities may sum; within it, they are divided by their sum
+SUM_ROUNDING = 1e-14  # probabilities whose sum is this close to 1 stay as they are: saving and loading change no digit
 _SHOWN = 5  # values quoted in a fault
 
 
 def real_numbers(name: str, values: ArrayLike, faults: list[str]) -> Floats:
-    """A fresh float64 array; a fault and an empty one when these are no numbers."""
+    """A new float64 array; if `values` are not numbers, a fault and an empty array."""
     try:
         array = np.array(values)
     except ValueError:
@@ -30,7 +33,7 @@ def real_numbers(name: str, values: ArrayLike, faults: list[str]) -> Floats:
 
 
 def whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
-    """A fresh int64 array; a fault for what is no whole number, which becomes -1."""
+    """A new int64 array; values that are not whole numbers become -1 and add a fault."""
     try:
         array = np.array(values)
     except ValueError:
@@ -49,7 +52,7 @@ def whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
 
 
 def is_whole(value: Any, least: int | None = None) -> bool:
-    """Whether a single value is a whole number, of at least `least`."""
+    """Whether `value` is a whole number, and at least `least` if that is given."""
     if type(value) is int:
         return least is None or value >= least
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
@@ -58,8 +61,15 @@ def is_whole(value: Any, least: int | None = None) -> bool:
 
 
 def as_whole(value: Any) -> Any:
-    """`value` as an int if it is a whole number, else as it is, for a rule to refuse."""
+    """`value` as an int if it is a whole number; any other value is returned unchanged, for a later check to refuse."""
     return int(value) if is_whole(value) else value
+
+
+def normalise(p: Floats, row_ptr: Ints) -> None:
+    """Divide each row of probabilities, p[..., row_ptr[k] : row_ptr[k + 1]], by its sum, in place."""
+    sums = np.add.reduceat(p, row_ptr[:-1], axis=-1)
+    sums[np.abs(sums - 1) <= SUM_ROUNDING] = 1.0
+    p /= np.repeat(sums, np.diff(row_ptr), axis=-1)
 
 
 def freeze(*arrays: NDArray[Any]) -> None:
@@ -77,9 +87,8 @@ def digest(*parts: Any) -> int:
 
 
 class FrozenArrays:
-    """Objects whose arrays are read-only, and are so again after pickling or copying."""
+    """A dataclass with read-only arrays; the constructor rebuilds copies and pickles, and freezes their arrays too."""
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes and freeze the arrays among them."""
-        self.__dict__.update(state)
-        freeze(*(value for value in state.values() if isinstance(value, np.ndarray)))
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild from the constructor's arguments."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self) if field.init)  # type: ignore[arg-type]

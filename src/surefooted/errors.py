@@ -1,16 +1,24 @@
-"""Errors that say what is wrong, where, and what to do."""
+"""The errors of this package. Each says what is wrong, where, and what to do."""
 
 from collections.abc import Iterable
 
-_SHOWN = 50  # faults printed in the message; all of them are in `.faults`
+_SHOWN = 50  # faults in the message; `.faults` has all of them
 
 
 class SurefootedError(Exception):
-    """Anything this package refuses to do, with a message meant for people."""
+    """The base class of all errors that this package raises on purpose; the message is for people."""
 
 
 class InvalidInput(SurefootedError, ValueError):
-    """A table, policy or problem that breaks its own rules; `.faults` lists every fault found."""
+    """Input that cannot be used: `.what` is refused, `.faults` are all the reasons, `.hint` is what to do.
+
+    >>> import surefooted as sf
+    >>> try:
+    ...     sf.TabularMDP.from_pairs({(0, 0): (2.0, {0: 0.5})})
+    ... except sf.InvalidInput as error:
+    ...     error.faults
+    ('state 0, action 0: probabilities sum to 0.5, not 1', 'state 0, action 0: mean reward 2 outside [0, 1]')
+    """
 
     def __init__(self, what: str, faults: Iterable[str], hint: str = "") -> None:
         self.what, self.faults, self.hint = what, tuple(faults), hint
@@ -23,21 +31,21 @@ class InvalidInput(SurefootedError, ValueError):
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[type["InvalidInput"], tuple[str, tuple[str, ...], str]]:
-        """Pickle by the constructor's arguments, so that the error crosses process borders whole."""
+        """Pickle by the constructor's arguments, so that another process gets the same error."""
         return type(self), (self.what, self.faults, self.hint)
 
 
 class UnreadableFile(SurefootedError, ValueError):
-    """A file that is missing, truncated, foreign or of another version."""
+    """A file that is missing, truncated, or in another format or version."""
 
 
 class NoSingleGain(SurefootedError, ValueError):
-    """A single gain was asked for, but the gain depends on the state."""
+    """The gain depends on the state, so there is no single gain."""
 
 
 class NotConverged(SurefootedError, ArithmeticError):
-    """An iteration stopped at its cap before it reached the accuracy asked for."""
+    """An iteration reached its limit before the accuracy asked for."""
 
 
 class MissingExtra(SurefootedError, ImportError):
-    """An optional dependency that this call needs is not installed."""
+    """An optional dependency is needed and not installed."""

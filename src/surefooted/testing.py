@@ -1,15 +1,20 @@
-"""Rules that every agent keeps, as checks for one's own: each raises an AssertionError that says which rule is broken.
+"""The rules that every agent, learner and problem keeps, as checks to run on your own.
 
-    from surefooted.testing import check_agent, check_learner
+Each check raises an AssertionError that says which rule is broken. `make` must return a new object each time, built
+with the same arguments and the same seed.
 
-    check_agent(lambda: MyAgent(problem.space, problem.horizon), problem)
-
-`make` returns a new agent, built with the same arguments and the same seed each time.
+    >>> import surefooted as sf
+    >>> from surefooted.testing import check_agent, check_problem
+    >>> check_problem(lambda: sf.problems.gridworld(slip=0.1))
+    >>> problem = sf.problems.gridworld(slip=0.1)
+    >>> check_agent(lambda: sf.UCBVI(problem.space, problem.horizon), problem, steps=50)
 """
 
 import pickle
+import tempfile
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +25,7 @@ from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.explorer import Explorer
 from surefooted.errors import SurefootedError
-from surefooted.evaluation.margins import ROUNDING, Margins, evaluate
+from surefooted.evaluation.margins import MARGIN_ROUNDING, Margins, evaluate
 from surefooted.problems.problem import Problem
 from surefooted.simulation.playing import simulate
 from surefooted.simulation.run import EpisodicRun, Run
@@ -28,9 +33,54 @@ from surefooted.tables.policy import Policy
 
 Make = Callable[[], Any]
 
+PROBABILITY_ROUNDING = 1e-12  # how far two ways to compute a probability or mean reward may differ
+
+
+def check_problem(make: Callable[[], Problem]) -> None:
+    """The parts of a problem fit together; building, saving and drawing from it work as agents expect.
+
+    - `make` builds the same table each time, and a saved problem is the same after loading.
+    - The labels are distinct, and positions, if there are any, too; there is one axis, or two with positions.
+    - Each pair can be played, and its rewards lie in [0, r_max] if the noise is bounded.
+    - The mechanics, if there are any, give the table.
+    """
+    problem = make()
+    _require(isinstance(problem, Problem), f"make must return a Problem, not {problem!r}")
+    mdp, space, positions = problem.mdp, problem.space, problem.positions
+    _require(_same_problem(problem, make()), "built twice, it is two different problems")
+    with tempfile.TemporaryDirectory() as folder:
+        problem.save(Path(folder) / "problem.npz")
+        _require(_same_problem(problem, Problem.load(Path(folder) / "problem.npz")), "saved and loaded, it is another")
+    for what, labels in (("state", problem.state_labels), ("action", problem.action_labels)):
+        _require(len(set(labels)) == len(labels), f"two {what}s have the same label")
+    if positions is not None:
+        _require(len(np.unique(positions, axis=0)) == space.n_states, "two states have the same position")
+    axes = 1 if positions is None else 2
+    _require(len(problem.axes) == axes, f"it has {len(problem.axes)} names of axes, and its picture has {axes}")
+    rng = np.random.default_rng(0)
+    for pair in range(space.n_pairs):
+        reward, s_next = mdp.draw(rng, pair)
+        at = f"state {space.pair_state[pair]}, action {space.pair_action[pair]}"
+        _require(0 <= s_next < space.n_states, f"{at}: leads to state {s_next}, which does not exist")
+        _require(not mdp.noise.bounded or 0 <= reward <= space.r_max, f"{at}: reward {reward} is outside [0, r_max]")
+    if problem.mechanics is not None:
+        next_ptr, next_state, p, r = problem.mechanics.table(problem.laws)
+        is_same = np.array_equal(next_ptr, mdp.next_ptr) and np.array_equal(next_state, mdp.next_state)
+        is_same = is_same and np.allclose(p, mdp.p, rtol=0, atol=PROBABILITY_ROUNDING)
+        _require(is_same, "the mechanics with their laws give other transitions than the table")
+        if r is not None:
+            is_same = np.allclose(r, mdp.r, rtol=0, atol=PROBABILITY_ROUNDING)
+            _require(is_same, "the mechanics with their laws give other mean rewards than the table")
+
 
 def check_agent(make: Make, problem: Problem, steps: int = 300, seed: int = 0) -> None:
-    """All rules of an agent, those of the four checks below."""
+    """All rules of an agent: `check_decisions`, `check_refusals`, `check_restoring` and `check_simulation`.
+
+    - `make`: builds the agent.
+    - `problem`: what it plays; the agent must fit it.
+    - `steps`: how many steps each check plays.
+    - `seed`: of the problem's random numbers.
+    """
     check_decisions(make, problem, steps, seed)
     check_refusals(make, problem)
     check_restoring(make, problem, steps, seed)
@@ -58,7 +108,7 @@ def check_decisions(make: Make, problem: Problem, steps: int = 300, seed: int = 
 
 
 def check_refusals(make: Make, problem: Problem) -> None:
-    """What is impossible is refused with an error of the project, and changes nothing."""
+    """Impossible calls raise a SurefootedError and change nothing."""
     agent, space = make(), problem.space
     _refuses(lambda: agent.act(problem.start), "act before begin(s)")
     _refuses(lambda: agent.begin(space.n_states), "begin in a state that does not exist")
@@ -85,7 +135,7 @@ def check_refusals(make: Make, problem: Problem) -> None:
 
 
 def check_restoring(make: Make, problem: Problem, steps: int = 300, seed: int = 0) -> None:
-    """Saved anywhere with `state_dict` (which can be pickled) and restored, it plays the same future."""
+    """An agent restored from a pickled `state_dict` plays the same future, wherever it was saved."""
     live = Live(make(), problem, seed)
     for stop in (1, 2, 7, steps // 2):
         live.play(stop)
@@ -101,7 +151,7 @@ def check_restoring(make: Make, problem: Problem, steps: int = 300, seed: int = 
 
 
 def check_simulation(make: Make, problem: Problem, steps: int = 300, seed: int = 0) -> None:
-    """`simulate` gives the run that `begin`, `act` and `observe` give, and leaves the same agent behind."""
+    """`simulate` gives the same run as `begin`, `act` and `observe`, and leaves the agent in the same state."""
     agent: Any = make()
     live = Live(make(), problem, seed)
     if not isinstance(agent, EpisodicPlayer | AveragePlayer):
@@ -120,10 +170,10 @@ def check_simulation(make: Make, problem: Problem, steps: int = 300, seed: int =
 
 
 def check_learner(make: Make, problem: Problem, episodes: int = 50, seed: int = 0, tolerance: float = 1e-9) -> None:
-    """A learner of episodes: proposals are policies, and its bounds hold for them and for any other policy.
+    """A learner of episodes proposes policies, and its bounds hold for them and for other policies.
 
-    The bounds may fail with the learner's own probability delta, no more often; a failure is the same for the same
-    seed, so try another before you doubt it.
+    The bounds may fail with the learner's own probability delta. A failure is reproducible: try several seeds before
+    you conclude that a bound is wrong.
     """
     learner, horizon = make(), problem.horizon
     learner = learner.learner if isinstance(learner, EpisodicPlayer) else learner
@@ -145,9 +195,9 @@ def check_learner(make: Make, problem: Problem, episodes: int = 50, seed: int = 
 
 
 def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300, seed: int = 0) -> None:
-    """A conservative agent's promise in one run: no violation, and no budget above the exact margin.
+    """In one run, a conservative agent violates no condition, and no budget is above the exact margin.
 
-    It may fail with the agent's own probability delta.
+    This may fail with the agent's own probability delta.
     """
     agent = make()
     run: Run | EpisodicRun
@@ -165,13 +215,13 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
             _require(unit == "step", f"episode {t}: there is no budget")
         else:
             _require(
-                decision.budget <= exact[t] + ROUNDING * max(1.0, float(earned[t])),
+                decision.budget <= exact[t] + MARGIN_ROUNDING * max(1.0, float(earned[t])),
                 f"{unit} {t}: a budget of {decision.budget} where {exact[t]} is the exact margin",
             )
 
 
 class Live:
-    """An agent played one step at a time in a problem's own world."""
+    """An agent that plays a problem one step at a time."""
 
     def __init__(self, agent: Any, problem: Problem, seed: int) -> None:
         self.agent, self.problem, self.world = agent, problem, np.random.default_rng(seed)
@@ -179,7 +229,7 @@ class Live:
         self.history: list[tuple[Any, ...]] = []
 
     def begin_if_due(self) -> None:
-        """Begin a run, or an episode."""
+        """Begin the run, or the next episode, if it is time to."""
         if self.left == 0:
             self.s = self.problem.start
             self.left = self.agent.horizon if isinstance(self.agent, EpisodicPlayer) else -1
@@ -202,7 +252,7 @@ class Live:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two states are equal, down to the last digit."""
+    """Whether two states are equal to the last digit."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
     if isinstance(a, dict) and isinstance(b, dict):
@@ -214,6 +264,12 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def _same_problem(a: Problem, b: Problem) -> bool:
+    """Whether two problems are equal, mechanics left aside."""
+    names = ("name", "baseline", "start", "horizon", "state_labels", "action_labels", "positions", "axes")
+    return same(a.mdp.columns(), b.mdp.columns()) and all(same(getattr(a, n), getattr(b, n)) for n in names)
+
+
 def _any_policy(problem: Problem, rng: np.random.Generator) -> Policy:
     """A randomised policy with a decision rule for each stage."""
     weights = rng.random((problem.horizon or 1, problem.space.n_pairs)) ** 3 + 1e-3
@@ -222,7 +278,7 @@ def _any_policy(problem: Problem, rng: np.random.Generator) -> Policy:
 
 
 def _copy(agent: Any) -> Any:
-    """Its state, detached."""
+    """A copy of the agent's state."""
     return pickle.loads(pickle.dumps(agent.state_dict()))
 
 

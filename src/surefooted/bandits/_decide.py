@@ -1,4 +1,4 @@
-"""The rule that conservative bandits share: the optimistic arm if what is saved up pays for it, else the baseline."""
+"""The rule that conservative bandits share: play the optimistic arm if the margin stays proved, else the baseline."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,11 @@ from surefooted.agents.agent import Decision
 def decide(
     optimist: int, baseline: int, upper: float, allowed: bool, after: float, t: int, terms: Mapping[str, float]
 ) -> Decision:
-    """What to play after t rounds: `upper` bounds the optimist's mean, `after` is the margin proved if it is played."""
+    """What to play after t rounds.
+
+    `upper` bounds the mean of the arm `optimist`; `after` is the proved margin if that arm is played, and `allowed`
+    whether it may be. The sum of `terms` is the proved margin now.
+    """
     budget = sum(terms.values())
     if allowed and optimist != baseline:
         reason = f"Explores arm {optimist}: its mean may be {upper:.4g}, and at least {after:.4g} stays saved up."

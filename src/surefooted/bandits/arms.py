@@ -1,4 +1,4 @@
-"""Bernoulli arms: each pays 1 with its own probability and else nothing; one of them is in use today."""
+"""Bernoulli arms: each pays 1 with its own probability and 0 otherwise; one of them is the baseline."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,24 @@ NOISE = Noise("bernoulli")
 
 @dataclass(frozen=True, eq=False)
 class BernoulliArms(FrozenArrays):
-    """Arms with rewards 0 and 1, their means [n], and which of them is the baseline."""
+    """Arms with rewards 0 and 1.
+
+    >>> import surefooted as sf
+    >>> arms = sf.bandits.BernoulliArms([0.5, 0.4, 0.7], baseline=0)
+    >>> agent = sf.bandits.ConservativeUCB(arms.n_arms, alpha=0.1)
+    >>> run = sf.bandits.simulate_arms(arms, agent, rounds=1000)
+    >>> sf.bandits.evaluate(run, arms, alpha=0.1).violations
+    0
+
+    - `means`: the probability that each arm pays, [n].
+    - `baseline`: the arm in use today.
+    """
 
     means: Floats  # [n]
     baseline: int = 0
 
     def __post_init__(self) -> None:
-        """Check every mean and the baseline, and freeze the means."""
+        """Check the means and the baseline, and freeze the means."""
         faults: list[str] = []
         means = real_numbers("means", self.means, faults)
         if not faults and (means.ndim != 1 or means.size == 0):
@@ -41,7 +52,7 @@ class BernoulliArms(FrozenArrays):
 
     @property
     def n_arms(self) -> int:
-        """How many arms there are, the baseline included."""
+        """The number of arms, the baseline included."""
         return self.means.size
 
     def draw(self, rng: np.random.Generator, arm: int) -> float:
@@ -51,10 +62,10 @@ class BernoulliArms(FrozenArrays):
         return NOISE.draw(rng, float(self.means[int(arm)]), 1.0)
 
     def rounds(self, n: int) -> tuple[Floats, Ints]:
-        """What each arm earns on average in each of the first n rounds [T, n], and their baseline arms [T]."""
+        """The mean of each arm in each of the first T rounds, [T, n], and the baseline arm of each round, [T]."""
         return np.tile(self.means, (n, 1)), np.full(n, self.baseline)
 
     def problem(self) -> Problem:
-        """The same as an MDP of one state, for the agents and the oracle of such."""
+        """The same arms as an MDP with one state."""
         mdp = TabularMDP.from_arrays(np.ones((1, self.n_arms, 1)), self.means[None, :], noise=NOISE)
         return Problem("bernoulli arms", mdp, Policy.always(mdp.space, self.baseline), 0)

@@ -9,12 +9,12 @@ and it is played if, with z the sum of the features of the optimistic rounds so 
     known means, CLUCB:     <θ, z + φ> + Σ_{baseline rounds} r_i >= (1 - α) Σ_{i<=t} r_i,
     unknown means, CLUCB2:  <θ, w> >= 0, w = Σ_{i<t} φ_{a_i} + φ - (1 - α) Σ_{i<=t} φ_{b_i}.
 
-Else the baseline is played, which adds α r_t >= 0 to the margin. So Σ_{i<=t} <θ*, φ_{a_i}> >= (1 - α) Σ_{i<=t} r_i in
-every round, if θ* is in every ellipsoid and no baseline's mean is negative. When the optimistic arm is the baseline,
-the round is one of the baseline, and earns its known mean and not a lower bound of it.
+Otherwise the baseline is played, which adds α r_t >= 0 to the margin. Therefore Σ_{i<=t} <θ*, φ_{a_i}> >=
+(1 - α) Σ_{i<=t} r_i in every round, if θ* is in every ellipsoid and no baseline mean is negative. If the optimistic arm
+is the baseline, the round counts as a baseline round: it earns the known mean and not a lower bound of it.
 
-CLUCB2 as printed takes a least value of <θ, what was earned> and a largest one of <θ, what is owed> with a θ of its
-own for each. One θ for both is tighter: min (f - g) >= min f - max g for any f and g. And it is valid: θ* is one θ.
+CLUCB2 as printed minimises <θ, what was earned> and maximises <θ, what is owed> over separate θ. One θ for both is
+tighter, since min (f - g) >= min f - max g for all f and g. It is valid, since θ* is one θ.
 """
 
 from dataclasses import dataclass
@@ -30,25 +30,36 @@ from surefooted.bandits.ellipsoid import Ellipsoid
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.tables.space import Floats
 
-LARGEST = 1e6  # |φ|² may be this many λ; beyond, λ drowns in the rounding of V
+LARGEST = 1e6  # the largest |φ|² / λ; beyond it, λ is lost in the rounding of V
 LearnFrom = Literal["all", "optimistic"]
 
 
 @dataclass(frozen=True)
 class Balance:
-    """The margin after some rounds: a part that is known, and <θ*, w>."""
+    """The margin after some rounds: a known part plus <θ*, w>."""
 
     known: float
     w: Floats  # [d]
 
 
 class ConservativeLinearUCB:
-    """Plays the arm that could be best, once what is proved to be earned pays for it, and else the baseline.
+    """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
-    `alpha` is the share of the baseline's reward that may be lost; 1 asks for nothing and makes this plain linear UCB.
-    Noise is `sigma`-sub-Gaussian, |θ*| <= `bound`, `lambda_` the ridge. A round whose baseline mean is given is one of
-    CLUCB, one without is one of CLUCB2; a run may hold both. The ellipsoid learns from all rounds, or as printed for
-    CLUCB, with learn_from="optimistic", from those in which the optimistic arm was played. Ties go to the first arm.
+    >>> import surefooted as sf
+    >>> agent = sf.bandits.ConservativeLinearUCB(dimension=2, alpha=0.1, sigma=0.5, bound=1.0)
+    >>> decision = agent.act(features=[[0.5, 0.0], [0.6, 0.3]], baseline=0, baseline_mean=0.5)
+    >>> agent.observe(reward=1.0)
+
+    - `dimension`: d, the length of a feature vector.
+    - `alpha`: the share of the baseline's reward that may be lost, in (0, 1]; 1 makes this plain linear UCB.
+    - `sigma`: the noise is σ-sub-Gaussian.
+    - `bound`: B with |θ*| <= B.
+    - `lambda_`: the ridge λ.
+    - `delta`: the probability that the ellipsoid may miss θ*.
+    - `learn_from`: "all" rounds, or only "optimistic" ones, as printed for CLUCB.
+
+    A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2; a run may have both. Ties
+    go to the first arm.
     """
 
     def __init__(
@@ -70,11 +81,11 @@ class ConservativeLinearUCB:
         except InvalidInput as error:
             faults += error.faults
         if faults:
-            raise InvalidInput("no such agent", faults)
+            raise InvalidInput("this agent cannot be built", faults)
         self.alpha, self.learn_from = alpha, learn_from
         self.t = 0  # rounds played
         self.balance = Balance(0.0, np.zeros(self.dimension))
-        self.asked: tuple[Floats, bool, Balance] | None = None  # by the last `act`: φ, whether to learn, what follows
+        self.asked: tuple[Floats, bool, Balance] | None = None  # by `act`: φ, whether to learn, the next balance
 
     @property
     def dimension(self) -> int:
@@ -82,14 +93,17 @@ class ConservativeLinearUCB:
         return self.ellipsoid.dimension
 
     def act(self, features: ArrayLike, baseline: int, baseline_mean: float | None = None) -> Decision:
-        """What to play among arms with these features [n, d]; only remembers the question, for `observe`."""
+        """What to play among arms with these features [n, d].
+
+        `baseline` is the arm in use today, `baseline_mean` its mean if that is known. `observe` refers to this round.
+        """
         phi, baseline = self._checked(features, baseline, baseline_mean)
         upper = self.ellipsoid.bounds(phi)[1]
         optimist = int(np.argmax(upper))
         follows = {arm: self._played(phi, arm, baseline, baseline_mean) for arm in (optimist, baseline)}
         proved = self.ellipsoid.bounds(np.array([self.balance.w, follows[optimist].w]))[0]
         after = float(follows[optimist].known + proved[1])
-        allowed = self.alpha == 1 or after >= 0  # means are not negative, so that alpha 1 asks for nothing
+        allowed = self.alpha == 1 or after >= 0  # no mean is negative, so alpha = 1 allows everything
         terms = {"known": self.balance.known, "estimated": float(proved[0])}
         decision = decide(optimist, baseline, float(upper[optimist]), allowed, after, self.t, terms)
         learns = self.learn_from == "all" or decision.action == optimist
@@ -97,7 +111,7 @@ class ConservativeLinearUCB:
         return decision
 
     def observe(self, reward: float) -> None:
-        """What the arm that `act` asked for earned; nothing changes if it is no number."""
+        """Learn the reward of the arm that `act` asked for; a reward that is not finite is refused."""
         if self.asked is None:
             raise SurefootedError("there is no round to observe: show the arms with act(features, baseline)")
         if not np.isfinite(reward):
@@ -108,7 +122,7 @@ class ConservativeLinearUCB:
         self.t, self.balance, self.asked = self.t + 1, follows, None
 
     def _played(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
-        """The balance once `arm` is played: an arm earns its mean, and (1 - α) of the baseline's is owed."""
+        """The balance after `arm` is played: the mean of the arm is earned, (1 - α) of the baseline's mean is owed."""
         known, w = self.balance.known, self.balance.w
         share = self.alpha if arm == baseline else self.alpha - 1  # of the baseline's mean
         gained = np.zeros(self.dimension) if arm == baseline else phi[arm]

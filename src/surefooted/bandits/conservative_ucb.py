@@ -4,8 +4,8 @@ With T_i(t - 1) how often arm i was played before round t, μ_i its mean, and [�
 
     J_t = argmax_i θ_i;  play J_t if Σ_i T_i(t - 1) λ_i + λ_{J_t} >= (1 - α) t μ_0, and else the baseline, arm 0.
 
-If every μ_i is in its interval, the arms I_s that are played have Σ_{s<=t} μ_{I_s} >= (1 - α) t μ_0 in every round t:
-where J_t is played the condition says so, and a round of the baseline adds α μ_0 >= 0 to the difference.
+If every μ_i is in its interval, the arms I_s that are played satisfy Σ_{s<=t} μ_{I_s} >= (1 - α) t μ_0 in every round
+t: if J_t is played, because of the condition; if the baseline is played, because it adds α μ_0 >= 0 to the difference.
 """
 
 from typing import Any, Self
@@ -23,11 +23,22 @@ from surefooted.tables.space import Floats, Ints, Space
 
 
 class ConservativeUCB:
-    """Plays the arm that could be best, once what is proved to be earned pays for it, and else the baseline.
+    """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
-    `alpha` is the share of the baseline's reward that may be lost; 1 asks for nothing and makes this plain UCB.
-    `baseline_mean` is μ_0 if it is known: then both its bounds are μ_0, also in the argmax. `confidence` is any of the
-    project's, over one state; only its intervals of rewards are used. Ties go to the first arm.
+    >>> import surefooted as sf
+    >>> agent = sf.bandits.ConservativeUCB(n_arms=3, alpha=0.1, baseline=0)
+    >>> arm = agent.act().action
+    >>> agent.observe(arm, reward=1.0)
+
+    - `n_arms`: the number of arms, the baseline included.
+    - `alpha`: the share of the baseline's reward that may be lost, in (0, 1]; 1 makes this plain UCB.
+    - `baseline`: the arm in use today.
+    - `baseline_mean`: μ_0, if it is known; it replaces both bounds of the baseline.
+    - `delta`: the probability that a bound may fail.
+    - `confidence`: a function of `surefooted.confidence`, or `wu`; only its reward intervals are used.
+    - `r_max`: the largest reward.
+
+    Ties go to the first arm.
     """
 
     def __init__(
@@ -53,7 +64,7 @@ class ConservativeUCB:
         elif baseline_mean is not None and not 0 <= baseline_mean <= r_max:
             faults.append(f"baseline_mean {baseline_mean} is outside [0, {r_max:g}]")
         if faults:
-            raise InvalidInput("no such agent", faults)
+            raise InvalidInput("this agent cannot be built", faults)
         self.n_arms, self.baseline, self.baseline_mean = int(n_arms), as_whole(baseline), baseline_mean
         self.alpha, self.delta, self.confidence = alpha, delta, confidence
         self.counts = Counts(Space.full(n_states=1, n_actions=self.n_arms, r_max=r_max))
@@ -64,7 +75,7 @@ class ConservativeUCB:
         return self.counts.total
 
     def act(self) -> Decision:
-        """What to play now; changes nothing."""
+        """What to play now; asking again gives the same answer."""
         lower, upper = self.bounds()
         optimist = int(np.argmax(upper))
         terms, visits = self._margin(lower, upper, self.counts.visits), self.counts.visits.copy()
@@ -73,7 +84,7 @@ class ConservativeUCB:
         return decide(optimist, self.baseline, float(upper[optimist]), after >= 0, after, self.t, terms)
 
     def observe(self, arm: int, reward: float) -> None:
-        """Playing an arm earned a reward; nothing changes if that is impossible or not what was asked for."""
+        """Learn the reward of the arm that `act` asked for; another arm or an impossible reward is refused."""
         asked = self.act().action
         if arm != asked:
             fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
@@ -81,7 +92,7 @@ class ConservativeUCB:
         self.counts.add(0, asked, reward, 0)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """λ and θ, [n]: what each arm earns on average is between them."""
+        """λ and θ, [n]: a lower and an upper bound on the mean of each arm."""
         plausible = self.confidence(self.counts, self.delta)
         lower, upper = plausible.r_lower.copy(), plausible.r_upper.copy()
         if self.baseline_mean is not None:
@@ -89,11 +100,11 @@ class ConservativeUCB:
         return lower, upper
 
     def _margin(self, lower: Floats, upper: Floats, visits: Ints) -> dict[str, float]:
-        """A lower bound on Σ_i visits_i μ_i - (1 - α) Σ_i visits_i μ_0, as what arms and baseline add to it.
+        """A lower bound on Σ_i visits_i μ_i - (1 - α) Σ_i visits_i μ_0, in two terms: other arms, and baseline.
 
-        The paper bounds the two sides one by one, with λ_0 on the left and θ_0 on the right when μ_0 is unknown. But
-        it is one number: it counts visits_0 - (1 - α) Σ_i visits_i times, and the least of that product over [λ_0,
-        θ_0] is at λ_0 if the factor is not negative and at θ_0 otherwise: valid, and never less than the paper's.
+        If μ_0 is unknown, the paper bounds each side separately, with λ_0 on the left and θ_0 on the right. But μ_0 is
+        one number with the factor visits_0 - (1 - α) Σ_i visits_i. Over [λ_0, θ_0] the product is smallest at λ_0 if
+        the factor is not negative, and at θ_0 otherwise. This bound is valid and never below the paper's.
         """
         factor = visits[self.baseline] - (1 - self.alpha) * visits.sum()
         mean = (lower if factor >= 0 else upper)[self.baseline]
@@ -108,22 +119,24 @@ class ConservativeUCB:
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         if np.shape(state["counts"]["visits"]) != (self.n_arms,):
-            raise InvalidInput("the state of another agent", [f"this one has {self.n_arms} arms"])
+            raise InvalidInput("this state belongs to another agent", [f"this one has {self.n_arms} arms"])
         self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
         return self
 
 
 def wu(counts: Counts, delta: float) -> Plausible:
-    """Wu et al.'s own intervals, for one state: mean ± r_max sqrt(ψ(T) / T), ψ(s) = 2 ln(K s³ / δ), cut to [0, r_max].
+    """The intervals of Wu et al. for one state: mean ± r_max sqrt(ψ(T) / T), ψ(s) = 2 ln(K s³ / δ), cut to [0, r_max].
 
-    K is the number of arms besides the baseline; an arm never played may earn anything. Theirs is 1-sub-Gaussian noise.
-    Rewards in [0, 1] are 1/2-sub-Gaussian: by Hoeffding an arm is outside after s rounds with probability at most
-    2 exp(-2 ψ(s)) = 2 (δ / (K s³))⁴, and the sum over all s and K + 1 arms is below δ for K >= 2, or δ <= 0.6.
+    K is the number of arms besides the baseline; the interval of an arm that was never played is [0, r_max]. Wu et al.
+    assume 1-sub-Gaussian noise. Rewards in [0, 1] are 1/2-sub-Gaussian: by Hoeffding's inequality, a mean is outside
+    its interval after s rounds with probability at most 2 exp(-2 ψ(s)) = 2 (δ / (K s³))⁴. The sum over all s and K + 1
+    arms is below δ for K >= 2, or δ <= 0.6.
     """
     space = counts.space
     if space.n_states != 1 or not 0 < delta < 1:
         states, K = space.n_states, space.n_pairs
-        raise InvalidInput("no such bounds", [f"{states} states, {K} arms, delta {delta}: one state, 0 < delta < 1"])
+        fault = f"{states} states, {K} arms, delta {delta}: one state and 0 < delta < 1 are needed"
+        raise InvalidInput("these bounds cannot be computed", [fault])
     n, K = np.maximum(counts.visits, 1).astype(np.float64), max(space.n_pairs - 1, 1)
     mean, width = counts.reward_sum / n, space.r_max * np.sqrt(2 * np.log(K * n**3 / delta) / n)
     lower, upper = np.clip(mean - width, 0.0, space.r_max), np.clip(mean + width, 0.0, space.r_max)

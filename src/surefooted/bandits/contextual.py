@@ -1,4 +1,4 @@
-"""Linear contextual bandits: every round shows other arms, as features, and a reward is linear in them, plus noise."""
+"""Linear contextual bandits: each round shows new arms as features; a mean reward is linear in the features."""
 
 from dataclasses import dataclass, field
 
@@ -8,16 +8,17 @@ from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whol
 from surefooted.errors import InvalidInput
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Floats, Ints
-
-ROUNDING = 1e-12  # how far outside [0, 1] a mean may be and still count as rounding
+from surefooted.tables.transitions import MEAN_ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
 class LinearContextual(FrozenArrays):
-    """A table of contexts: round t, from 0, shows the arms of context t mod C.
+    """A table of contexts; round t (from 0) shows the arms of context t mod C.
 
-    Arm i of context c has features φ = features[c, i] and mean reward <theta, φ>, which must lie in [0, 1]; `baseline`
-    is one arm for each context, or one for all. Rewards deviate from their mean by `noise` only, with r_max = 1.
+    - `theta`: the true parameter, [d].
+    - `features`: φ of arm i in context c is features[c, i], [C, n, d]. Its mean reward <theta, φ> must lie in [0, 1].
+    - `baseline`: the baseline arm of each context, [C], or one arm for all.
+    - `noise`: reward noise, with r_max = 1.
     """
 
     theta: Floats  # [d]
@@ -27,7 +28,7 @@ class LinearContextual(FrozenArrays):
     means: Floats = field(init=False)  # [C, n]
 
     def __post_init__(self) -> None:
-        """Check features, means and baselines, and freeze the arrays."""
+        """Check the features, means and baselines, and freeze the arrays."""
         faults: list[str] = []
         theta, features = real_numbers("theta", self.theta, faults), real_numbers("features", self.features, faults)
         baseline = whole_numbers("baseline", self.baseline, faults)
@@ -47,7 +48,7 @@ class LinearContextual(FrozenArrays):
 
     @property
     def n_arms(self) -> int:
-        """How many arms a round shows, the baseline included."""
+        """The number of arms in a round, the baseline included."""
         return int(self.features.shape[1])
 
     @property
@@ -57,21 +58,21 @@ class LinearContextual(FrozenArrays):
 
     @property
     def bound(self) -> float:
-        """B, the smallest for which |theta| <= B: what an agent must be told."""
+        """B, the smallest number with |theta| <= B; agents need it."""
         return float(np.linalg.norm(self.theta))
 
     @property
     def feature_bound(self) -> float:
-        """D, the smallest for which every |φ| <= D."""
+        """D, the smallest number with |φ| <= D for all arms."""
         return float(np.linalg.norm(self.features, axis=2).max())
 
     @property
     def sigma(self) -> float:
-        """A σ for which the noise of every arm is σ-sub-Gaussian, E exp(x η) <= exp(x² σ² / 2): an agent must be told.
+        """A σ for which the noise of every arm is σ-sub-Gaussian, E exp(x η) <= exp(x² σ² / 2); agents need it.
 
-        Rewards in [0, 1] have 1/2 (Hoeffding). A Gaussian of deviation scale · mean has at most its scale, and cutting
-        it symmetrically leaves no more, being a contraction of it. Uniform noise on ±h has h / √3, since sinh(y) / y <=
-        exp(y² / 6).
+        For rewards in [0, 1] it is 1/2 (Hoeffding). For a Gaussian with deviation scale · mean it is at most the scale;
+        cutting the Gaussian symmetrically is a contraction and does not increase it. For uniform noise on ±h it is
+        h / √3, since sinh(y) / y <= exp(y² / 6).
         """
         scale, half = self.noise.scale, min(self.noise.scale, 0.5)
         return {"none": 0.0, "bernoulli": 0.5, "gaussian": scale, "uniform": half / 3**0.5}.get(self.noise.kind, half)
@@ -89,7 +90,7 @@ class LinearContextual(FrozenArrays):
         return self.noise.draw(rng, float(self.means[t % self.n_contexts, int(arm)]), 1.0)
 
     def rounds(self, n: int) -> tuple[Floats, Ints]:
-        """What each arm earns on average in each of the first n rounds [T, n], and their baseline arms [T]."""
+        """The mean of each arm in each of the first T rounds, [T, n], and the baseline arm of each round, [T]."""
         c = np.arange(n) % self.n_contexts
         return self.means[c], self.baseline[c]
 
@@ -103,10 +104,22 @@ def linear_contextual(
     baseline_mean: tuple[float, float] = (0.3, 0.6),
     noise: Noise | None = None,
 ) -> LinearContextual:
-    """A random instance with |theta| = 1 and |φ| <= 1: means uniform on [0, 1], the baseline's on the interval given.
+    """A random instance with |theta| = 1 and |φ| <= 1.
 
-    An arm of mean m is m · theta plus a random vector orthogonal to theta, of random length. The baseline stands at a
-    random place in each context.
+    >>> import surefooted as sf
+    >>> problem = sf.bandits.linear_contextual(dimension=3, arms=5, seed=1)
+    >>> agent = sf.bandits.ConservativeLinearUCB(3, alpha=0.2, sigma=problem.sigma, bound=problem.bound)
+    >>> run = sf.bandits.simulate_linear(problem, agent, rounds=200)
+    >>> sf.bandits.evaluate(run, problem, alpha=0.2).violations
+    0
+
+    - `dimension`, `arms`, `contexts`: d, n and C.
+    - `seed`: of the random instance.
+    - `baseline_mean`: the mean of each baseline arm is uniform on this interval; all other means are uniform on [0, 1].
+    - `noise`: reward noise, by default Bernoulli.
+
+    An arm with mean m is m · theta plus a random vector orthogonal to theta. The baseline is a random arm of each
+    context.
     """
     faults = [
         f"{name} {size} must be a positive whole number"
@@ -116,7 +129,7 @@ def linear_contextual(
     if not 0 <= baseline_mean[0] <= baseline_mean[1] <= 1:
         faults.append(f"baseline_mean {baseline_mean} must be an interval in [0, 1]")
     if faults:
-        raise InvalidInput("no such contextual bandit", faults)
+        raise InvalidInput("this contextual bandit cannot be built", faults)
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal(dimension)
     theta /= np.linalg.norm(theta)
@@ -125,20 +138,20 @@ def linear_contextual(
     aside = rng.standard_normal((contexts, arms, dimension))
     aside -= (aside @ theta)[..., None] * theta
     length = np.linalg.norm(aside, axis=2)
-    length = np.sqrt(1 - mean**2) * rng.random((contexts, arms)) / np.where(length > ROUNDING, length, np.inf)
+    length = np.sqrt(1 - mean**2) * rng.random((contexts, arms)) / np.where(length > MEAN_ROUNDING, length, np.inf)
     features = mean[..., None] * theta + length[..., None] * aside
     return LinearContextual(theta, features, place, noise or Noise("bernoulli"))
 
 
 def _faults(theta: Floats, features: Floats, baseline: Ints) -> list[str]:
-    """One sentence for each thing that is wrong."""
+    """One sentence for each fault."""
     if theta.ndim != 1 or features.ndim != 3 or features.size == 0 or features.shape[2] != theta.size:
         return [f"theta has shape {theta.shape}, features {features.shape}: they must be [d] and [C, n, d], not empty"]
     if not (np.isfinite(theta).all() and np.isfinite(features).all()):
         return ["theta and features must be finite"]
     contexts, arms, _ = features.shape
     means = features @ theta
-    bad = ~((means >= -ROUNDING) & (means <= 1 + ROUNDING))
+    bad = ~((means >= -MEAN_ROUNDING) & (means <= 1 + MEAN_ROUNDING))
     faults = [f"context {c}, arm {i}: mean {means[c, i]:g} is outside [0, 1]" for c, i in np.argwhere(bad)]
     if baseline.shape not in ((), (contexts,)):
         return [*faults, f"baseline has shape {baseline.shape}: it must be one arm, or one for each of the {contexts}"]

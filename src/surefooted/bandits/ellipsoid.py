@@ -10,16 +10,19 @@ from surefooted.tables.space import Floats
 
 
 class Ellipsoid:
-    """{θ: |θ - θ̂|_V <= β} with V = λ I + Σ φ φᵀ and θ̂ = V⁻¹ Σ r φ: the parameters that the data do not exclude.
+    """The plausible parameters {θ: |θ - θ̂|_V <= β} with V = λ I + Σ φ φᵀ and θ̂ = V⁻¹ Σ r φ.
 
-    If rewards are <θ*, φ> plus σ-sub-Gaussian noise and |θ*| <= B, then θ* is in it after every round at once with
-    probability at least 1 - δ, for features chosen in any way from what was seen before, with
+    Suppose that rewards are <θ*, φ> plus σ-sub-Gaussian noise and that |θ*| <= B. Then with probability at least 1 - δ,
+    θ* lies in the ellipsoid after every round, even if features are chosen depending on the past, for
 
         β = σ sqrt(2 ln(det(V)^½ det(λ I)^-½ / δ)) + sqrt(λ) B.
 
     Kazerouni et al. (2017) print the theorem's second form, σ sqrt(d ln((1 + m D² / λ) / δ)) + sqrt(λ) B for m samples
-    with |φ| <= D, which follows from this one for d >= 2 and is larger. Sums are kept, not inverses: V is factorised
-    anew for every question, so that errors are those of one solve and do not pile up; d is small.
+    with |φ| <= D. It follows from the first form for d >= 2, and is larger. The class stores sums, not inverses, and
+    factorises V for every question, so that rounding errors do not accumulate; d is small.
+
+    - `dimension`: d.
+    - `sigma`, `bound`, `lambda_`, `delta`: σ, B, λ and δ.
     """
 
     def __init__(
@@ -34,13 +37,13 @@ class Ellipsoid:
         if not 0 < delta < 1:
             faults.append(f"delta {delta} must lie strictly between 0 and 1")
         if faults:
-            raise InvalidInput("no such ellipsoid", faults)
+            raise InvalidInput("this ellipsoid cannot be built", faults)
         self.dimension, self.sigma, self.bound, self.lambda_, self.delta = int(dimension), sigma, bound, lambda_, delta
         self.gram = lambda_ * np.eye(self.dimension)  # V, [d, d]
         self.moment = np.zeros(self.dimension)  # Σ r φ, [d]
 
     def add(self, phi: Floats, reward: float) -> None:
-        """One sample."""
+        """Add one sample."""
         self.gram += np.outer(phi, phi)
         self.moment += reward * phi
 
@@ -55,9 +58,9 @@ class Ellipsoid:
         return self._radius(np.linalg.cholesky(self.gram).astype(np.float64))
 
     def bounds(self, directions: Floats) -> tuple[Floats, Floats]:
-        """The least and the largest <θ, w> over the ellipsoid, for each row w of directions [n, d].
+        """The smallest and the largest <θ, w> over the ellipsoid, for each row w of directions [n, d].
 
-        <θ̂, w> ± β |w|_{V⁻¹}: by Cauchy–Schwarz no θ has less or more, and θ̂ ± β V⁻¹ w / |w|_{V⁻¹} have it.
+        They are <θ̂, w> ± β |w|_{V⁻¹}, by Cauchy–Schwarz, and are attained at θ̂ ± β V⁻¹ w / |w|_{V⁻¹}.
         """
         root = np.linalg.cholesky(self.gram).astype(np.float64)
         white = np.linalg.solve(root, np.vstack([self.moment, directions]).T)  # V = R Rᵀ: <u, v>_{V⁻¹} = <R⁻¹u, R⁻¹v>
@@ -65,12 +68,12 @@ class Ellipsoid:
         return np.asarray(middle - width), np.asarray(middle + width)
 
     def contains(self, theta: Floats) -> bool:
-        """Whether a parameter is in it: the good event, for whoever knows the truth."""
+        """Whether a parameter lies in the ellipsoid; for the true one, this is the good event."""
         gap = theta - self.centre
         return bool(gap @ self.gram @ gap <= self.radius**2 * (1 + 1e-12))
 
     def _radius(self, root: Floats) -> float:
-        """β from the root of V: ln det(V)^½ is the sum of the logarithms of its diagonal."""
+        """β from the Cholesky factor of V: ln det(V)^½ is the sum of the logarithms of its diagonal."""
         volume = float(np.log(np.diag(root)).sum()) - self.dimension * np.log(self.lambda_) / 2
         return float(self.sigma * np.sqrt(2 * (volume - np.log(self.delta))) + np.sqrt(self.lambda_) * self.bound)
 
@@ -81,6 +84,6 @@ class Ellipsoid:
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         if np.shape(state["gram"]) != self.gram.shape or np.shape(state["moment"]) != self.moment.shape:
-            raise InvalidInput("the state of another ellipsoid", [f"this one has dimension {self.dimension}"])
+            raise InvalidInput("this state belongs to another ellipsoid", [f"this one has dimension {self.dimension}"])
         self.gram, self.moment = np.array(state["gram"]), np.array(state["moment"])
         return self

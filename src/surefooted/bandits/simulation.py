@@ -1,4 +1,4 @@
-"""Run a bandit agent on a problem, round by round, reproducibly."""
+"""Playing a bandit agent on a problem, round by round, reproducibly."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,7 +15,7 @@ from surefooted.tables.space import Floats, Ints
 
 
 class ArmsAgent(Protocol):
-    """Chooses among the same arms in every round."""
+    """An agent that chooses among the same arms in every round."""
 
     n_arms: int
     baseline: int
@@ -25,14 +25,14 @@ class ArmsAgent(Protocol):
         """Rounds played."""
 
     def act(self) -> Decision:
-        """Which arm to play. Changes nothing: asking again gives the same answer."""
+        """Which arm to play; asking again gives the same answer."""
 
     def observe(self, arm: int, reward: float) -> None:
-        """Playing that arm earned that reward."""
+        """Learn the reward of the arm that was played."""
 
 
 class ContextualAgent(Protocol):
-    """Chooses among arms that every round shows anew."""
+    """An agent that chooses among new arms in every round."""
 
     t: int
 
@@ -41,10 +41,10 @@ class ContextualAgent(Protocol):
         """The length of a feature vector."""
 
     def act(self, features: ArrayLike, baseline: int, baseline_mean: float | None = None) -> Decision:
-        """Which arm to play. Asking again gives the same answer."""
+        """Which arm to play; asking again gives the same answer."""
 
     def observe(self, reward: float) -> None:
-        """Playing that arm earned that reward."""
+        """Learn the reward of the arm that was played."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,19 @@ class BanditRun:
 
     @property
     def roles(self) -> list[Role]:
-        """Why each arm was played, [T]."""
+        """The role in which each arm was played, [T]."""
         return [decision.role for decision in self.decisions]
 
     @property
     def baseline_rounds(self) -> int:
-        """Rounds played in the baseline's role."""
+        """The number of rounds in which the baseline was played conservatively."""
         return self.roles.count("baseline")
 
 
 def simulate_arms(
     problem: BernoulliArms, agent: ArmsAgent, rounds: int, seed: int | np.random.SeedSequence = 0
 ) -> BanditRun:
-    """Play `rounds` rounds; `seed` draws the rewards."""
+    """Play some rounds of Bernoulli arms; `seed` draws the rewards."""
     ours, theirs = (problem.n_arms, problem.baseline), (agent.n_arms, agent.baseline)
     faults = [] if ours == theirs else [f"arms and baseline: {ours} in the problem, {theirs} in the agent"]
     _check(agent.t, rounds, faults)
@@ -94,7 +94,10 @@ def simulate_linear(
     *,
     baseline_known: bool = True,
 ) -> BanditRun:
-    """Play `rounds` rounds; `seed` draws the rewards, `baseline_known` tells the agent the baseline's means."""
+    """Play some rounds of a contextual bandit; `seed` draws the rewards.
+
+    `baseline_known` says whether the agent is told the mean of each round's baseline.
+    """
     ours, theirs = problem.dimension, agent.dimension
     _check(agent.t, rounds, [] if ours == theirs else [f"dimension: {ours} in the problem, {theirs} in the agent"])
     world, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)

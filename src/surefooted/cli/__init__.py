@@ -1,4 +1,4 @@
-"""The command line. A command parses, makes one call and prints."""
+"""The command line: a command parses its arguments, makes one call and prints the result."""
 
 from surefooted.cli.commands import main
 

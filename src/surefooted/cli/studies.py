@@ -1,39 +1,57 @@
-"""The command line of studies: run, reproduce, figures, report, compare."""
+"""The commands about studies: `run`, `reproduce`, `figures`, `report` and `compare`."""
 
-import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-PAPER = (
-    "inventory",
-    "maintenance",
-    "gridworld",
-    "certificates",
-    "structure",
-    "structure-maintenance",
-    "structure-gridworld",
-)  # as in `studies.spec`, without importing it
+from surefooted.cli.output import print_json, print_table
+from surefooted.studies.paper import NAMES
+
+if TYPE_CHECKING:
+    from surefooted.studies.results import Results
+
+_DIRECTORY = click.Path(file_okay=False, path_type=Path)
+_FORMATS = click.option(
+    "--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg; repeatable."
+)
 
 
-def _running(command: Callable[..., None]) -> Callable[..., None]:
+@dataclass(frozen=True)
+class RunOptions:
     """The options that `run` and `reproduce` share."""
+
+    overrides: tuple[str, ...]
+    realisations: int | None
+    jobs: int | None
+    engine: str
+    address: str | None
+    shard: str | None
+    out: Path | None
+    resume: bool
+    quiet: bool
+    as_json: bool
+
+
+def _run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `RunOptions` to a command."""
+    engines, at_least_1 = click.Choice(["local", "dask", "ray"]), click.IntRange(min=1)
+    override = "Override a value of the study, as in agents.cucrl2.alpha=0.1; repeatable."
+    resume = "Continue if the directory holds the same study, or refuse it (default: continue)."
     options = [
-        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override anything; repeatable."),
-        click.option("--realisations", type=click.IntRange(min=1), help="How many runs of each setting."),
-        click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes (default: one per core)."),
-        click.option("--engine", type=click.Choice(["local", "dask", "ray"]), default="local", show_default=True),
-        click.option("--address", help="Of an existing Dask or Ray cluster."),
-        click.option("--shard", metavar="I/N", help="Run only every N-th run, from the I-th on: for batch queues."),
-        click.option(
-            "--out", type=click.Path(file_okay=False, path_type=Path), help="Directory (default: results/NAME)."
-        ),
-        click.option("--resume/--no-resume", default=True, help="Go on where DIR holds the same study (default)."),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=override),
+        click.option("--realisations", type=at_least_1, help="Number of runs of each setting."),
+        click.option("--jobs", "-j", type=at_least_1, help="Number of processes (default: one per core)."),
+        click.option("--engine", type=engines, default="local", show_default=True, help="Where runs are computed."),
+        click.option("--address", help="Address of an existing Dask or Ray cluster."),
+        click.option("--shard", metavar="I/N", help="Run only every N-th run, starting with the I-th: for job arrays."),
+        click.option("--out", type=_DIRECTORY, help="Directory of the results (default: results/NAME)."),
+        click.option("--resume/--no-resume", default=True, help=resume),
         click.option("--quiet", "-q", is_flag=True, help="Show no progress."),
-        click.option("--json", "as_json", is_flag=True, help="Print the table as JSON, for machines."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -42,46 +60,48 @@ def _running(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("study", type=click.Path(path_type=Path))
-@_running
+@_run_options
 def run(study: Path, **options: Any) -> None:
-    """Run a study from a TOML file: what is not there yet, on all cores.
+    """Run the study in the TOML file STUDY.
+
+    Runs that are finished already are kept.
 
     \b
     surefooted run study.toml --realisations 20 --out results/mine
     surefooted run study.toml --set 'agents.cucrl2.alpha=[0.01, 0.05]' --engine dask
     """  # noqa: D301 click reads the escape
-    _run(study, **options)
+    _run(study, RunOptions(**options))
 
 
-@click.command()
-@click.argument("experiment", type=click.Choice(PAPER))
-@_running
+@click.command(epilog=f"The studies: {', '.join(NAMES)}.")
+@click.argument("experiment", type=click.Choice(NAMES), metavar="EXPERIMENT")
+@_run_options
 def reproduce(experiment: str, **options: Any) -> None:
-    """Run one of the paper's experiments, or one of those that go beyond it, and draw its figures.
+    """Run a study of this package; draw its figures and report.
+
+    The paper's experiments are inventory, maintenance and gridworld.
 
     \b
     surefooted reproduce inventory
     surefooted reproduce gridworld --realisations 5 --out results/grid
     """  # noqa: D301 click reads the escape
-    folder = _run(experiment, **options)
-    if folder is None:
+    results = _run(experiment, RunOptions(**options))
+    if results is None:
         return
     from surefooted.studies.figures import make_figures
     from surefooted.studies.report import make_report
-    from surefooted.studies.results import load
 
-    results = load(folder)
     page = make_report(results, drawn=make_figures(results))
     if not options["quiet"]:
-        click.echo(f"Figures in {folder / 'figures'}, the report in {page}", err=True)
+        click.echo(f"Figures in {results.path / 'figures'}, the report in {page}", err=True)
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Where to (default: DIRECTORY/figures).")
-@click.option("--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg.")
+@click.argument("directory", type=_DIRECTORY)
+@click.option("--out", type=_DIRECTORY, help="Directory of the figures (default: DIRECTORY/figures).")
+@_FORMATS
 def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None:
-    """Draw the figures of a study that was run in DIRECTORY."""
+    """Draw the figures of the study in DIRECTORY."""
     from surefooted.studies.figures import make_figures
     from surefooted.studies.results import load
 
@@ -90,12 +110,12 @@ def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", type=_DIRECTORY)
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Where to (default: DIRECTORY/report.html)."
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="The HTML file (default: DIRECTORY/report.html)."
 )
 def report(directory: Path, out: Path | None) -> None:
-    """Write one HTML page about a study that was run in DIRECTORY."""
+    """Write an HTML report of the study in DIRECTORY."""
     from surefooted.studies.report import make_report
     from surefooted.studies.results import load
 
@@ -103,20 +123,19 @@ def report(directory: Path, out: Path | None) -> None:
 
 
 @click.command()
-@click.argument("directories", nargs=-1, required=True, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("compared"), show_default=True)
-@click.option("--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg.")
+@click.argument("directories", nargs=-1, required=True, type=_DIRECTORY)
+@click.option("--out", type=_DIRECTORY, default=Path("compared"), show_default=True, help="Directory of the figures.")
+@_FORMATS
 def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) -> None:
-    """Draw the settings of several studies on one axis, and print their table."""
+    """Compare several studies in one table and in common figures."""
     from surefooted.studies.figures import compare as draw
     from surefooted.studies.figures import distinct_titles
-    from surefooted.studies.report import table
     from surefooted.studies.results import load
+    from surefooted.studies.statistics import table
 
     several = [load(directory) for directory in directories]
     titles = distinct_titles(several)
-    rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
-    print_table(rows)
+    _print_settings([row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)])
     for path in draw(several, out, formats):
         click.echo(path, err=True)
 
@@ -124,64 +143,51 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
 COMMANDS = (run, reproduce, figures, report, compare)
 
 
-def _run(
-    source: str | Path,
-    overrides: tuple[str, ...],
-    realisations: int | None,
-    jobs: int | None,
-    engine: str,
-    address: str | None,
-    shard: str | None,
-    out: Path | None,
-    resume: bool,
-    quiet: bool,
-    as_json: bool,
-) -> Path | None:
-    """Run, and print the table; the directory it is in, or None if only a shard of it is."""
-    from surefooted.studies.report import table
+def _run(source: str | Path, options: RunOptions) -> "Results | None":
+    """Run a study and print its table; the results, or None if only a shard of the study was run."""
+    from surefooted.studies.reading import read
     from surefooted.studies.running import Interrupted, run_study
-    from surefooted.studies.spec import read, tasks
+    from surefooted.studies.spec import tasks
+    from surefooted.studies.statistics import table
 
-    if realisations is not None:
-        overrides = (*overrides, f"realisations={realisations}")
+    overrides = options.overrides
+    if options.realisations is not None:
+        overrides = (*overrides, f"realisations={options.realisations}")
     study = read(source, overrides)
-    folder = out or Path("results") / study.name
-    part = _shard(shard)
-    if not tasks(study, part):
-        click.echo(f"There is nothing to run in shard {shard}.", err=True)
+    shard = _shard(options.shard)
+    if not tasks(study, shard):
+        click.echo(f"There is nothing to run in shard {options.shard}.", err=True)
         return None
     try:
         results = run_study(
             study,
-            folder,
-            jobs=jobs,
-            engine_name=engine,
-            address=address,
-            shard=part,
-            resume=resume,
-            quiet=quiet,
+            options.out or Path("results") / study.name,
+            jobs=options.jobs,
+            engine_name=options.engine,
+            address=options.address,
+            shard=shard,
+            resume=options.resume,
+            quiet=options.quiet,
         )
     except Interrupted as stop:
         click.echo(str(stop), err=True)
         raise SystemExit(130) from None
     rows = table(results)
-    if as_json:
-        content = {"study": study.name, "directory": str(folder), "settings": [_finite(row) for row in rows]}
-        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    if options.as_json:
+        settings = [_without_nan(row) for row in rows]
+        print_json({"study": study.name, "directory": str(results.path), "settings": settings})
     else:
-        print_table(rows)
-    return folder if part[1] == 1 else None
+        _print_settings(rows)
+    return results if shard[1] == 1 else None
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for machines: what is not a number is null."""
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for JSON: numbers that are not finite become null."""
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """The settings in columns, each mean with its 95 % half-width."""
-    from surefooted.cli.commands import _print_table
-
+def _print_settings(rows: list[dict[str, Any]]) -> None:
+    """A line for each setting, each mean with the half-width of its 95 % confidence interval."""
     head = [
         "setting",
         "runs",
@@ -200,7 +206,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
             cells.append(form.format(row[name]) + (f" ± {form.format(half)}" if half == half else ""))
         cells += [str(row["runs_violated"]), f"{row['min_margin']:.2f}", f"{row['seconds']:.2f}"]
         lines.append(cells)
-    _print_table(lines, right=set(range(1, len(head))))
+    print_table(lines, right=set(range(1, len(head))))
 
 
 def _shard(text: str | None) -> tuple[int, int]:

@@ -149,11 +149,11 @@ def _knowledge() -> None:
     import surefooted as sf
 
     for problem, parts, confidence in product(_average_problems(), PARTS, BOXES):
-        known, chosen = sf.Knowledge.of(problem, *parts.split()), getattr(sf.confidence, confidence)
+        known, chosen = problem.knowledge(*parts.split()), getattr(sf.confidence, confidence)
         _play(problem, sf.UCRL2(problem.space, knowledge=known, confidence=chosen))
     grid = sf.problems.gridworld()
     for parts, baseline in product(PARTS[:3], _baselines(grid)):
-        known = sf.Knowledge.of(grid, *parts.split())
+        known = grid.knowledge(*parts.split())
         _play(grid, sf.CUCBVI(grid.space, HORIZON, baseline=baseline, alpha=ALPHA, knowledge=known))
 
 

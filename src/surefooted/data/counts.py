@@ -1,4 +1,4 @@
-"""What has been observed: visits, rewards and next states of each pair, in memory that grows with what was seen."""
+"""What was observed: the visits, rewards and next states of each pair, in memory that grows with distinct steps."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -12,21 +12,29 @@ from surefooted.kernels import counting
 from surefooted.kernels.structs import Pool, Steps
 from surefooted.tables.space import Floats, Ints, Space
 
-RECENT = 4_096  # steps whose pairs are remembered for those who follow the counts
+RECENT = 4_096  # steps whose pairs are remembered, so that plausible sets can be updated row by row
 REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
 
 
 class Counts:
-    """Sufficient statistics of experience over the pairs of a space.
+    """Sufficient statistics of the steps observed.
 
-    `visits`, `reward_sum` and `reward_square` are arrays [K]; `rows()` gives the next-state counts as sparse rows.
-    Rewards must lie in [0, r_max], which every bound assumes; with `bounded=False` they may be any finite numbers.
-    With `stages` H each stage h has dynamics of its own: the arrays are [H K], and pair k of stage h is row h K + k.
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=2, n_actions=2))
+    >>> counts.add(s=0, a=1, r=0.5, s_next=1)
+    >>> counts.visits, counts.reward_sum
+    (array([0, 1, 0, 0]), array([0. , 0.5, 0. , 0. ]))
+
+    - `space`: the state–action pairs and the largest reward.
+    - `bounded`: rewards must lie in [0, r_max], which every bound assumes. With False they may be any finite numbers.
+    - `stages`: H, if each stage has dynamics of its own. Pair k of stage h is then row h K + k of all arrays.
+
+    `visits`, `reward_sum` and `reward_square` are arrays [K] or [H K]; `rows()` gives the next-state counts.
     """
 
     def __init__(self, space: Space, bounded: bool = True, stages: int = 1) -> None:
         if not is_whole(stages, 1):
-            raise InvalidInput("no such counts", [f"stages {stages} must be a positive whole number"])
+            raise InvalidInput("these counts cannot be built", [f"stages {stages} must be a positive whole number"])
         self.space, self.bounded, self.stages = space, bounded, int(stages)
         n = self.n_rows
         self.visits = np.zeros(n, dtype=np.int64)
@@ -37,21 +45,21 @@ class Counts:
 
     @property
     def n_rows(self) -> int:
-        """The pairs of all stages."""
+        """The number of pairs of all stages."""
         return self.stages * self.space.n_pairs
 
     @property
     def total(self) -> int:
-        """All steps counted."""
+        """The number of steps counted."""
         return int(self.visits.sum())
 
     @property
     def n_transitions(self) -> int:
-        """Distinct (s, a, s') seen."""
+        """The number of distinct (s, a, s') observed."""
         return int(self.pool.used[1])
 
     def add(self, s: int, a: int, r: float, s_next: int, h: int = 0) -> None:
-        """One step (at stage h); nothing changes if any part of it is impossible."""
+        """Count one step (at stage h); an impossible step is refused and changes nothing."""
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
         if not (is_whole(h, 0) and h < self.stages):
             raise InvalidInput("no such stage", [f"stage {h}: the stages are 0 to {self.stages - 1}"])
@@ -60,7 +68,7 @@ class Counts:
         )
 
     def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Many steps in order, by their row's index; nothing changes if one is impossible."""
+        """Count steps in order, given the index of their row; if one is impossible, nothing changes."""
         self.check_steps(pairs, rewards, next_states)
         self.add_checked(pairs, rewards, next_states)
 
@@ -70,7 +78,7 @@ class Counts:
             raise InvalidInput("these steps cannot be counted", faults)
 
     def add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Steps that are known to be possible, such as those of a simulator on the same space."""
+        """Count steps that are known to be possible, such as those of a simulator on the same space."""
         done = 0
         self._remember(pairs)
         while done < len(pairs):
@@ -81,9 +89,10 @@ class Counts:
                 self.pool = self.pool._replace(state=state, counted=counted)
 
     def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
-        """Logged steps, as columns of one length; all are checked first, and nothing changes if one is impossible."""
+        """Count logged steps, given as columns of one length; if one is impossible, nothing changes."""
         if self.stages > 1:
-            raise InvalidInput("this history cannot be counted", ["it does not say of which stage each step is"])
+            fault = "each stage has its own counts, and the history does not say the stage of each step"
+            raise InvalidInput("this history cannot be counted", [fault])
         columns = [np.asarray(column) for column in (states, actions, rewards, next_states)]
         if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
             raise InvalidInput("this history cannot be counted", ["its four columns must have one length"])
@@ -99,15 +108,16 @@ class Counts:
         self.add_steps(pairs, columns[2].astype(np.float64), columns[3].astype(np.int64))
 
     def merge(self, other: "Counts") -> None:
-        """Add everything that another agent of the same space has seen, in memory for distinct transitions only."""
+        """Add the counts of another agent on the same space; memory grows with distinct transitions only."""
         if other.space != self.space or other.stages != self.stages:
             sizes = [f"{counts.space} with {counts.stages} stages" for counts in (self, other)]
-            raise InvalidInput("counts of different spaces", [" and ".join(sizes)])
+            raise InvalidInput("these counts cannot be merged", ["they are on different spaces: " + ", ".join(sizes)])
         if self.bounded and not other.bounded:
-            raise InvalidInput("counts of different kinds", ["the other ones may hold rewards outside [0, r_max]"])
+            fault = "the counts to add may hold rewards outside [0, r_max]"
+            raise InvalidInput("these counts cannot be merged", [fault])
         both, (next_ptr, next_state, count) = type(self).from_state_dict(self.space, self.state_dict()), other.rows()
         pairs = np.repeat(np.arange(self.n_rows), np.diff(next_ptr))
-        both.add_checked(pairs, np.zeros(pairs.size), next_state)  # each transition once, and then the others
+        both.add_checked(pairs, np.zeros(pairs.size), next_state)  # each distinct transition once, to make room
         state = both.state_dict()
         rows = np.repeat(np.arange(self.n_rows), np.diff(state["next_ptr"]))
         keys = rows * self.space.n_states + state["next_state"]
@@ -116,11 +126,16 @@ class Counts:
         state["next_count"][order[place]] += count - 1
         for name in ("visits", "reward_sum", "reward_square"):
             state[name] = getattr(self, name) + getattr(other, name)
-        added = self.added + other.total
-        self.__dict__.update(type(self).from_state_dict(self.space, state).__dict__ | {"added": added})
+        self._take(type(self).from_state_dict(self.space, state), added=self.added + other.total)
+
+    def _take(self, other: "Counts", added: int = 0) -> None:
+        """Use the arrays of other counts of the same space, which must not be used any more."""
+        self.bounded, self.stages = other.bounded, other.stages
+        self.visits, self.reward_sum, self.reward_square = other.visits, other.reward_sum, other.reward_square
+        self.pool, self.added, self._recent = other.pool, added, other._recent
 
     def _remember(self, pairs: Ints) -> None:
-        """Keep the last pairs."""
+        """Remember the last pairs."""
         self.added += len(pairs)
         pairs = pairs[-RECENT:]
         begin, end = (self.added - len(pairs)) % RECENT, self.added % RECENT
@@ -130,7 +145,7 @@ class Counts:
             self._recent[begin:], self._recent[:end] = pairs[: RECENT - begin], pairs[RECENT - begin :]
 
     def pairs_since(self, added: int) -> Ints | None:
-        """The rows' indices of the steps added after the first `added`, or None if they are too many to remember."""
+        """The rows of the steps added after the first `added`, or None if that is too long ago."""
         if self.added - added > RECENT:
             return None
         begin, end = added % RECENT, self.added % RECENT
@@ -139,7 +154,7 @@ class Counts:
         return np.concatenate([self._recent[begin:], self._recent[:end]])
 
     def rows(self) -> tuple[Ints, Ints, Ints]:
-        """The next states seen of each pair and how often: next_ptr [K + 1], next_state [nnz], count [nnz]."""
+        """The observed next states of each pair with their counts: next_ptr [K + 1], next_state [nnz], count [nnz]."""
         size = self.n_transitions
         next_ptr = np.empty(self.n_rows + 1, dtype=np.int64)
         next_state, count = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
@@ -147,7 +162,7 @@ class Counts:
         return next_ptr, next_state, count
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything, as arrays; `from_state_dict` continues from it exactly."""
+        """Everything counted, as arrays; `from_state_dict` continues from it exactly."""
         next_ptr, next_state, count = self.rows()
         names = ("visits", "reward_sum", "reward_square")
         return {name: getattr(self, name).copy() for name in names} | {

@@ -1,4 +1,4 @@
-"""Where logs come from: files, a table or rows, as batches of named columns, in memory that does not grow with them."""
+"""Sources of logs: files, a table or rows, read as batches of named columns in constant memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from surefooted.errors import InvalidInput, UnreadableFile
 
 NAMES = ("episode", "t", "state", "action", "reward", "next_state", "terminated", "truncated")
 NEEDED = ("state", "action", "reward", "next_state")
-BLOCK = 1 << 20  # bytes of a file read at a time; of a CSV file, some 32 such blocks are read ahead
+BLOCK = 1 << 20  # bytes of a file read at a time; about 32 blocks of a CSV file are read ahead
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 Source: TypeAlias = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]] | pa.Table
@@ -23,7 +23,7 @@ Columns: TypeAlias = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a log: arrays by our names, where they are from, and the number of the first (from 1)."""
+    """Some rows of a log: their file, the number of the first row (from 1), and the columns by our names."""
 
     file: str
     first: int
@@ -31,7 +31,7 @@ class Batch:
 
 
 def batches(source: Source, columns: Columns | None, most: int) -> Iterator[Batch]:
-    """The rows in batches of at most `most`; all files of a log must have the same of the columns we know."""
+    """The rows in batches of at most `most`; all files of a log must have the same columns."""
     before: tuple[str, list[str]] | None = None
     for file, stream in _streams(source, columns or {}, most):
         first = 1
@@ -51,14 +51,14 @@ def batches(source: Source, columns: Columns | None, most: int) -> Iterator[Batc
             fault = str(error).splitlines()[0] if str(error) else type(error).__name__
             hint = "A CSV file is text in UTF-8: a line of names, then lines of as many values, separated by commas."
             if file.endswith(".parquet"):
-                hint = "Is it whole? A Parquet file that was cut off or is still being written cannot be read."
+                hint = "A Parquet file that was cut off or is still being written cannot be read."
             raise UnreadableFile(f"{file} cannot be read: {fault.rstrip('.')}. {hint}") from error
 
 
 def files_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The files of a log: those of a list in its order, those of a directory by name."""
+    """The files of a log: those of a list in order, those of a directory by name."""
     given = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
-    files, faults = [], [] if given else ["there is nothing in it"]
+    files, faults = [], [] if given else ["the list of files is empty"]
     for path in given:
         if path.is_dir():
             inside = sorted(file for file in path.iterdir() if not file.name.startswith((".", "_")))
@@ -70,7 +70,7 @@ def files_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     strange = (path for path in files if path.exists() and not (path.is_file() and _ends(path, SUFFIXES)))
     faults += [f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file" for path in strange]
     resolved = [path.resolve() for path in files]
-    faults += [f"{path} is there twice" for i, path in enumerate(files) if resolved[i] in resolved[:i]]
+    faults += [f"{path} is listed twice" for i, path in enumerate(files) if resolved[i] in resolved[:i]]
     if faults:
         raise UnreadableFile("this log cannot be read: " + "; ".join(faults))
     return files
@@ -81,7 +81,7 @@ def _ends(path: Path, suffixes: tuple[str, ...]) -> bool:
 
 
 def _streams(source: Source, columns: Columns, most: int) -> Iterator[tuple[str, Iterator[Any]]]:
-    """What each part is called, and a stream of it: first our names of its columns, then batches of these columns."""
+    """The name of each part, and a stream: first our names of the part's columns, then batches of these columns."""
     if isinstance(source, pa.Table):
         yield "table", _of_table(source, columns, most)
         return
@@ -93,14 +93,14 @@ def _streams(source: Source, columns: Columns, most: int) -> Iterator[tuple[str,
             return
         source = [*first, *items]
         if not all(isinstance(path, str | Path) for path in source):
-            raise InvalidInput("this is no log", ["give files, a directory, a pyarrow Table, or rows as mappings"])
+            raise InvalidInput("this is not a log", ["give files, a directory, a pyarrow Table, or rows as mappings"])
     for file in files_of(source):
         kind = _of_csv if _ends(file, (".csv", ".csv.gz")) else _of_parquet
         yield str(file), kind(file, columns, most)
 
 
 def _of_csv(file: Path, columns: Columns, most: int) -> Iterator[Any]:
-    """Every value as text; empty is missing."""
+    """A CSV file, with every value as text; an empty value is missing."""
     read = pcsv.ReadOptions(block_size=BLOCK, use_threads=False)
     parse = pcsv.ParseOptions(newlines_in_values=True)
     with pcsv.open_csv(file, read_options=read, parse_options=parse) as header:
@@ -131,7 +131,7 @@ def _of_table(table: pa.Table, columns: Columns, most: int) -> Iterator[Any]:
 
 
 def _of_rows(rows: Iterator[Mapping[str, Any]], names: list[str], columns: Columns, most: int) -> Iterator[Any]:
-    """Every value as text, as in a CSV file."""
+    """Rows as mappings, with every value as text, as in a CSV file."""
     found = _found("rows", names, columns)
     yield list(found)
     while part := list(islice(rows, most)):
@@ -143,7 +143,7 @@ def _of_rows(rows: Iterator[Mapping[str, Any]], names: list[str], columns: Colum
 
 
 def _found(file: str, names: list[str], columns: Columns) -> dict[str, str]:
-    """Our name and the file's name of each column that is there; an error that says what is missing."""
+    """Our name and the file's name of each column; an error if a column is missing or ambiguous."""
     faults = [f"columns: there is no {name!r}; there are {', '.join(NAMES)}" for name in columns if name not in NAMES]
     found: dict[str, str] = {}
     for name in NAMES:
@@ -153,7 +153,7 @@ def _found(file: str, names: list[str], columns: Columns) -> dict[str, str]:
         if theirs in found.values():
             faults.append(f"column {theirs!r} cannot be both {name} and another")
         elif names.count(str(theirs)) > 1:
-            faults.append(f"column {theirs!r} is there twice")
+            faults.append(f"there are two columns {theirs!r}")
         elif theirs in names:
             found[name] = str(theirs)
         elif name in columns or name in NEEDED:

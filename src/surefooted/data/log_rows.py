@@ -1,4 +1,4 @@
-"""From the columns of a log to steps that can be counted: each row is used, or has one reason why it is not."""
+"""From the columns of a log to steps that can be counted: each row is used, or has one reason why it is not used."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -10,44 +10,42 @@ import pyarrow.compute as pc
 
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.data.log_files import Batch
-from surefooted.kernels.compile import njit
+from surefooted.kernels.logs import AFTERWARDS, BACKWARDS, CUT, ENDED, NEXT, REPEATED, LogRows, Waiting, follow_rows
+from surefooted.kernels.structs import Steps
 from surefooted.tables.space import Bools, Floats, Ints, Space
 
-EXAMPLES = 3  # rows kept of each reason
+EXAMPLES = 3  # rows kept for each reason
 MISSING, NO_NUMBER, UNKNOWN = -1, -2, -3  # in place of an index
-NEXT = -4  # in place of t: one more than that of the row before
 LAST = 1 << 53  # whole numbers below are exact as floats
 NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 FALSE, TRUE = ("false", "0", "0.0"), ("true", "1", "1.0")
-GOES_ON, CUT, ENDED = 0, 1, 2  # what a row says of its episode
 
-REPEATED, BACKWARDS, TOO_LATE, AFTERWARDS = 1, 2, 3, 4  # verdicts of `follow`
 VERDICTS = {
     REPEATED: "t repeats that of the row before in its episode",
     BACKWARDS: "t does not increase within its episode",
-    TOO_LATE: "t is beyond the last stage",
     AFTERWARDS: "episode had terminated before",
 }
+TOO_LATE = "t is beyond the last stage"
 CONTRADICTED = "next_state is not where the next row of its episode begins"
 
 
 class Example(NamedTuple):
-    """One row that was not used, numbered from 1 in its file (the header does not count), and what it says."""
+    """A row that was not used: its file, its number from 1 (the header does not count), and its content."""
 
     file: str
     row: int
     what: str
 
     def __str__(self) -> str:
-        """As people would say it."""
+        """One line for people."""
         return f"{self.file}, row {self.row}: {self.what}"
 
 
 class Rows:
-    """Takes in batches, counts the steps that can be used, and tallies the others by reason.
+    """Reads batches of rows, counts the steps that can be used, and tallies the other rows by reason.
 
-    A row waits until the next one of its episode has confirmed where it led, so that the order of counting, and with
-    it every digit, does not depend on where batches end.
+    Each row waits until the next row of its episode confirms where it led. The order of counting, and with it every
+    digit, therefore does not depend on where batches end.
     """
 
     def __init__(self, counts: Counts, state_labels: tuple[str, ...], action_labels: tuple[str, ...]) -> None:
@@ -56,21 +54,44 @@ class Rows:
         self.unusable: Counter[str] = Counter()
         self.examples: defaultdict[str, list[Example]] = defaultdict(list)
         self._parts: list[tuple[int, str]] = []  # rows before each file
-        self._known: dict[str, int] = {}  # of the episodes seen
-        self._memory = _memory(1)
+        self._known: dict[str, int] = {}  # the number of each episode by its name
+        self._waiting = _nothing_waits(1)
 
     @property
     def episodes(self) -> int:
-        """Episodes of which there was a row."""
+        """Episodes that have a row."""
         return len(self._known) or self.begun
 
     def add(self, batch: Batch) -> None:
-        """Take in more rows."""
-        counts, space, columns = self.counts, self.counts.space, batch.columns
+        """Read more rows."""
         if not self._parts or self._parts[-1][1] != batch.file:
             self._parts.append((self.rows, batch.file))
-        n = len(columns["state"])
-        reasons = _Reasons(n)
+        reasons = _Reasons(len(batch.columns["state"]))
+        rows, late = self._parse(batch, reasons)
+        n = len(rows.t)
+        self._make_room(len(self._known))
+        steps = Steps(np.empty(2 * n, dtype=np.int64), np.empty(2 * n), np.empty(2 * n, dtype=np.int64))
+        verdict, contradicted = np.zeros(n, dtype=np.int64), np.empty((n, 3), dtype=np.int64)
+        unnamed = "episode" not in batch.columns
+        done, bad, begun = follow_rows(rows, self.rows, unnamed, self._waiting, steps, verdict, contradicted)
+        self.begun += begun
+        for code, reason in VERDICTS.items():
+            reasons.add(reason, verdict == code)
+        reasons.add(TOO_LATE, late)
+        self._count(steps.pairs[:done], steps.rewards[:done], steps.next_states[:done])
+        self._tally(batch, reasons)
+        if bad:
+            self.unusable[CONTRADICTED] += bad
+            some = self.examples[CONTRADICTED]
+            for at, led_to, i in contradicted[: min(bad, EXAMPLES - len(some))].tolist():
+                row = self._place(self.rows + i)[1]
+                what = f"leads to state {led_to}, but row {row} begins in state {rows.state[i]}"
+                some.append(Example(*self._place(at), what))
+        self.rows += n
+
+    def _parse(self, batch: Batch, reasons: "_Reasons") -> tuple[LogRows, Bools]:
+        """The rows as numbers, and which of them are beyond the last stage; what cannot be read gets a reason."""
+        counts, space, columns, n = self.counts, self.counts.space, batch.columns, len(reasons.code)
         episode = self._episodes(columns["episode"]) if "episode" in columns else np.zeros(n, dtype=np.int64)
         reasons.add("episode is missing", episode < 0)
         t = _steps(columns["t"], reasons) if "t" in columns else np.full(n, NEXT)
@@ -84,39 +105,24 @@ class Rows:
             for name in ("terminated", "truncated")
         )
         over = np.maximum(CUT * truncated, ENDED * terminated)  # negative if unknown
-        self._grow(len(self._known))
-        pairs, rewards, next_states = np.empty(2 * n, dtype=np.int64), np.empty(2 * n), np.empty(2 * n, dtype=np.int64)
-        verdict, broken = np.zeros(n, dtype=np.int64), np.empty((n, 3), dtype=np.int64)
-        where = (self.rows, counts.stages, space.n_pairs, "episode" not in columns)
-        read = (episode, t, state, pair, reward, next_state, over, reasons.code == 0)
-        arguments: tuple[Any, ...] = (*where, *read, *self._memory, pairs, rewards, next_states, verdict, broken)
-        done, bad, begun = follow(*arguments)
-        self.begun += begun
-        for code, reason in VERDICTS.items():
-            reasons.add(reason, verdict == code)
-        self._count(pairs[:done], rewards[:done], next_states[:done])
-        self._blame(batch, reasons)
-        if bad:
-            self.unusable[CONTRADICTED] += bad
-            some = self.examples[CONTRADICTED]
-            for at, led_to, i in broken[: min(bad, EXAMPLES - len(some))].tolist():
-                what = f"leads to state {led_to}, but row {self._place(self.rows + i)[1]} begins in state {state[i]}"
-                some.append(Example(*self._place(at), what))
-        self.rows += n
+        late = (t >= counts.stages) & (counts.stages > 1)
+        if counts.stages > 1:
+            pair = np.where(late, -1, pair + t * space.n_pairs)
+        usable = (reasons.code == 0) & ~late
+        return LogRows(episode, t, state, pair, reward, next_state, over, usable), late
 
     def finish(self) -> None:
-        """Count the rows that no other row came after."""
-        _, _, pair, reward, next_state, _ = self._memory
-        waiting = np.flatnonzero(pair >= 0)
-        self._count(pair[waiting], reward[waiting], next_state[waiting])
-        self._memory = _memory(1)
+        """Count the rows that still wait: no other row follows them."""
+        last = np.flatnonzero(self._waiting.pair >= 0)
+        self._count(self._waiting.pair[last], self._waiting.reward[last], self._waiting.next_state[last])
+        self._waiting = _nothing_waits(1)
 
     def _count(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         self.counts.add_checked(pairs, rewards, next_states)
         self.used += len(pairs)
 
-    def _blame(self, batch: Batch, reasons: "_Reasons") -> None:
-        """Tally the rows of a batch that have a reason, and keep the first of each as examples."""
+    def _tally(self, batch: Batch, reasons: "_Reasons") -> None:
+        """Count the rows of a batch by reason, and keep the first rows of each as examples."""
         for code, number in enumerate(np.bincount(reasons.code, minlength=1).tolist()):
             if code == 0 or number == 0:
                 continue
@@ -133,14 +139,14 @@ class Rows:
         before, file = self._parts[bisect_right(self._parts, at, key=lambda part: part[0]) - 1]
         return file, at - before + 1
 
-    def _grow(self, n: int) -> None:
+    def _make_room(self, n: int) -> None:
         """Room for n episodes."""
-        if n > (size := len(self._memory[0])):
-            more = _memory(max(n, 2 * size) - size)
-            self._memory = tuple(np.concatenate(arrays) for arrays in zip(self._memory, more, strict=True))
+        if n > (size := len(self._waiting.last)):
+            more = _nothing_waits(max(n, 2 * size) - size)
+            self._waiting = Waiting(*(np.concatenate(arrays) for arrays in zip(self._waiting, more, strict=True)))
 
     def _episodes(self, column: pa.Array) -> Ints:
-        """The number of each row's episode, or MISSING; any text or number can name one."""
+        """The number of each row's episode, or MISSING; any text or number can name an episode."""
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), None, column)
         encoded, known = column.cast(pa.string()).dictionary_encode(), self._known
@@ -171,37 +177,37 @@ class Rows:
 
 
 class _Reasons:
-    """Why each row of a batch cannot be used: `code` [n], 0 or one more than the index of its first reason's name."""
+    """Why each row of a batch cannot be used: `code` [n] is 0, or one more than the index of its first reason."""
 
     def __init__(self, n: int) -> None:
         self.code = np.zeros(n, dtype=np.int64)
         self.names: list[str] = []
 
     def add(self, name: str, rows: Bools) -> None:
-        """A reason of these rows, unless they have one."""
+        """Give these rows a reason, unless they have one already."""
         self.names.append(name)
         self.code[rows & (self.code == 0)] = len(self.names)
 
 
-def _memory(n: int) -> tuple[Any, ...]:
-    """What is known of n episodes: the last t, how it ended, and the row that waits: its pair (or -1), reward, .."""
+def _nothing_waits(n: int) -> Waiting:
+    """The state of n episodes before their first row."""
     nothing = np.zeros(n, dtype=np.int64)
-    return nothing - 1, nothing + CUT, nothing - 1, np.zeros(n), nothing.copy(), nothing.copy()
+    return Waiting(nothing - 1, nothing + CUT, nothing - 1, np.zeros(n), nothing.copy(), nothing.copy())
 
 
 def _spread(values: Ints, encoded: Any) -> Ints:
-    """The value of each row, given those of the distinct words; MISSING where there is no word."""
+    """The value of each row, given the values of the distinct words; MISSING where there is no word."""
     with_missing: Ints = np.append(values, MISSING)
     rows: Ints = np.asarray(encoded.indices.fill_null(len(values)))
     return with_missing[rows]
 
 
 def _numbers(column: pa.Array) -> tuple[Floats, Ints]:
-    """Each value as a float, and 0, MISSING or NO_NUMBER."""
+    """Each value as a float, and its status: 0, MISSING or NO_NUMBER."""
     status = np.where(_bools(column.is_null()), MISSING, 0)
     try:
         numbers = column.cast(pa.float64(), safe=False)
-    except pa.ArrowInvalid:  # some text is no number: look for it
+    except pa.ArrowInvalid:  # some text is not a number
         column = pc.utf8_trim_whitespace(column)
         blank = pc.equal(column, "").fill_null(True)
         column = pc.if_else(pc.match_substring_regex(column, NUMBER), column, pa.scalar(None, pa.string()))
@@ -226,7 +232,7 @@ def _steps(column: pa.Array, reasons: _Reasons) -> Ints:
 
 
 def _rewards(column: pa.Array, largest: float, reasons: _Reasons) -> Floats:
-    """The reward of each row; any if `largest` is infinite, else from 0 to that."""
+    """The reward of each row; from 0 to `largest`, or any finite number if `largest` is infinite."""
     values, status = _numbers(column)
     reasons.add("reward is missing", status == MISSING)
     reasons.add("reward is not a number", status == NO_NUMBER)
@@ -254,78 +260,3 @@ def _pairs(space: Space, state: Ints, action: Ints) -> Ints:
     keys, key = space.pair_state * span + space.pair_action, state * span + action
     pair = np.minimum(np.searchsorted(keys, key), space.n_pairs - 1)
     return np.where((state >= 0) & (action >= 0) & (keys[pair] == key), pair, -1)
-
-
-@njit
-def follow(
-    position: int,
-    stages: int,
-    n_pairs: int,
-    unnamed: bool,
-    episode: Ints,
-    t: Ints,
-    state: Ints,
-    pair: Ints,
-    reward: Floats,
-    next_state: Ints,
-    over: Ints,
-    sound: Bools,
-    last: Ints,
-    ended: Ints,
-    held_pair: Ints,
-    held_reward: Floats,
-    held_next: Ints,
-    held_at: Ints,
-    out_pair: Ints,
-    out_reward: Floats,
-    out_next: Ints,
-    verdict: Ints,
-    broken: Ints,
-) -> tuple[int, int, int]:
-    """Walk through n rows in order; how many steps are let go, how many rows are contradicted, episodes begun.
-
-    The arrays from `last` on are the memory of `_memory`, by episode. A row waits in `held_..` until the next one of
-    its episode comes, and goes to `out_..` [2 n] then, or to `broken` [n, 3] (its number, where it led, the row that
-    says otherwise); it goes at once if its episode is over. `verdict` [n] is why a row is not used, or 0. A row whose
-    episode or t is unknown takes no part. In an `unnamed` log a row of t = 0, or after the end of an episode, begins
-    the next one.
-    """
-    done, bad, begun = 0, 0, 0
-    for i in range(len(episode)):
-        e, time = episode[i], t[i]
-        if e < 0 or time == -1:
-            continue
-        if unnamed and (time == 0 or ended[e] > 0):
-            begun += 1
-            last[e], ended[e] = -1, 0
-            if held_pair[e] >= 0:
-                out_pair[done], out_reward[done], out_next[done] = held_pair[e], held_reward[e], held_next[e]
-                held_pair[e] = -1
-                done += 1
-        if time == NEXT:
-            time = last[e] + 1
-        if time <= last[e]:
-            verdict[i] = REPEATED if time == last[e] else BACKWARDS
-            continue
-        if ended[e] == ENDED:
-            verdict[i] = AFTERWARDS
-            continue
-        if held_pair[e] >= 0:
-            if time == last[e] + 1 and state[i] >= 0 and state[i] != held_next[e]:
-                broken[bad, 0], broken[bad, 1], broken[bad, 2] = held_at[e], held_next[e], i
-                bad += 1
-            else:
-                out_pair[done], out_reward[done], out_next[done] = held_pair[e], held_reward[e], held_next[e]
-                done += 1
-            held_pair[e] = -1
-        last[e], ended[e] = time, over[i]
-        if stages > 1 and time >= stages:
-            verdict[i] = TOO_LATE
-        elif sound[i]:
-            row = pair[i] + (time * n_pairs if stages > 1 else 0)
-            if over[i] > 0:
-                out_pair[done], out_reward[done], out_next[done] = row, reward[i], next_state[i]
-                done += 1
-            else:
-                held_pair[e], held_reward[e], held_next[e], held_at[e] = row, reward[i], next_state[i], position + i
-    return done, bad, begun

@@ -1,1 +1,1 @@
-"""The truth about a run and about a problem: exact margins, regret, summaries."""
+"""The truth about a run and about a problem: exact margins and regret, summaries, pictures."""

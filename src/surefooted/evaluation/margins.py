@@ -1,8 +1,8 @@
-"""The oracle: what a run earned in expectation, step by step, against the baseline. It knows the true MDP.
+"""The exact margin and regret of a run, computed from the true MDP.
 
-Violations are those of Eq. `cumrew_condition`, whose expectation is over trajectories of the policies played, not over
-what happened: the state distribution of μ_t is propagated through the true MDP, and nothing is sampled. The three
-conditions that the paper discusses and rejects in Sec. 3 are here too, so that the discussion can be seen in numbers.
+The condition is Eq. `cumrew_condition`. Its expectation is over trajectories of the policies that were played, not over
+the rewards that were drawn: the state distribution of μ_t is propagated through the true MDP, and nothing is sampled.
+The three conditions that the paper discusses and rejects in Sec. 3 are here, too.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats
 from surefooted.tables.staged import Dynamics
 
-ROUNDING = 1e-11  # a margin is negative when it is below minus this, times what the baseline earned so far
+MARGIN_ROUNDING = 1e-11  # a margin is a violation if it is below minus this, times what the baseline earned so far
 
 
 @dataclass(frozen=True)
 class Margins:
-    """What the run and the baseline were expected to earn so far, and the exact margin: per step, or per episode."""
+    """The expected reward of the run and of the baseline so far, and the exact margin: per step, or per episode."""
 
     expected: Floats
     baseline: Floats
@@ -33,24 +33,24 @@ class Margins:
 
     @property
     def violated(self) -> Bools:
-        """The steps (or episodes) at which the condition does not hold."""
-        return np.asarray(self.margin < -ROUNDING * np.maximum(self.baseline, 1.0))
+        """At which steps (or episodes) the condition is violated."""
+        return np.asarray(self.margin < -MARGIN_ROUNDING * np.maximum(self.baseline, 1.0))
 
     @property
     def violations(self) -> int:
-        """How many they are."""
+        """The number of violations."""
         return int(self.violated.sum())
 
     @property
     def first_violation(self) -> int | None:
-        """The first of them, counted from 1; None if there is none."""
+        """The step (or episode) of the first violation, counted from 1; None if there is none."""
         return int(np.argmax(self.violated)) + 1 if self.violations else None
 
     def violation_fraction(self, first: int = 1, last: int | None = None) -> float:
-        """The share of the steps first .. last (counted from 1, both included) at which it does not hold."""
+        """The share of steps first .. last (counted from 1, both included) at which the condition is violated."""
         window = self.violated[max(first - 1, 0) : last]
         if first < 1 or (last is not None and last < first) or window.size == 0:
-            raise InvalidInput("an empty window", [f"no steps from {first} to {last} among {self.violated.size}"])
+            raise InvalidInput("this window is empty", [f"no steps from {first} to {last} among {self.violated.size}"])
         return float(window.mean())
 
 
@@ -79,10 +79,24 @@ def evaluate(run: EpisodicRun, problem: Problem, alpha: float) -> EpisodicEvalua
 
 
 def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluation | EpisodicEvaluation:
-    """The exact margin and the regret: Eq. `cumrew_condition` at every step, or `conservative_cond_fh` per episode."""
+    """The exact margin and the regret of a run.
+
+    - `run`: what `simulate` returned.
+    - `problem`: the problem that was played.
+    - `alpha`: the conservative level of the condition, in (0, 1).
+
+    The margin is that of Eq. `cumrew_condition` after every step, or of Eq. `conservative_cond_fh` after every episode.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> run = sf.simulate(problem, sf.UCRL2(problem.space), steps=2000, seed=1)
+    >>> result = sf.evaluate(run, problem, alpha=0.1)
+    >>> result.violations, result.first_violation
+    (135, 2)
+    """
     if isinstance(run, EpisodicRun):
         return evaluate_episodes(run, problem.mdp, problem.baseline, alpha)
-    _check(alpha)
+    check_alpha(alpha)
     expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
     best: Floats = np.arange(1, run.steps + 1) * np.float64(solve.optimal_gain(problem.mdp).gain)
@@ -93,7 +107,7 @@ def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluati
 
 def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float) -> EpisodicEvaluation:
     """The exact margin of Eq. `conservative_cond_fh` after every episode, and the regret."""
-    _check(alpha)
+    check_alpha(alpha)
     if mdp.space != baseline.space:
         raise InvalidInput("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
     first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
@@ -107,10 +121,10 @@ def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
     """The margin of the gain-based condition, Eq. `condition.gain`, [T]: sum of g^{π_i} - (1 - α) t g_b.
 
-    It takes every policy to earn its gain from its first step. A policy whose gain depends on the state counts with the
-    gain from the state in which its segment began.
+    This condition assumes that every policy earns its gain from its first step. If the gain of a policy depends on the
+    state, the gain from the state in which its segment began counts.
     """
-    _check(alpha)
+    check_alpha(alpha)
     gains = {q: solve.gain_and_bias(problem.mdp, policy).gains for q, policy in enumerate(run.policies)}
     states = np.r_[run.start, run.next_states]
     steps = np.concatenate([np.full(s.length, gains[s.policy][states[s.first]]) for s in run.segments])
@@ -121,9 +135,9 @@ def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
 def reward_margin(run: Run, problem: Problem, alpha: float, seed: int | np.random.SeedSequence = 0) -> Floats:
     """The margin of the reward-based condition, Eq. `condition.reward`, [T]: against a simulated baseline's rewards.
 
-    Even an optimal policy violates it by bad luck; `seed` is the baseline's luck.
+    Even an optimal policy can violate it by bad luck. `seed` draws the rewards of the baseline.
     """
-    _check(alpha)
+    check_alpha(alpha)
     world, coin = (np.random.default_rng(child) for child in np.random.SeedSequence(_entropy(seed)).spawn(2))
     agent, s, earned = FixedPolicy(problem.baseline, coin), run.start, np.empty(run.steps)
     agent.begin(s)
@@ -140,9 +154,10 @@ def margin_in_expectation(runs: Sequence[Run], problem: Problem, alpha: float) -
 
     The expectation over realisations of the algorithm is estimated by the mean of the given runs' rewards.
     """
-    _check(alpha)
+    check_alpha(alpha)
     if len(runs) < 2 or len({(run.steps, run.start) for run in runs}) > 1:
-        raise InvalidInput("no such mean", ["give at least two runs of one length from one start"])
+        fault = "give at least two runs of one length from one start"
+        raise InvalidInput("the margin in expectation cannot be estimated", [fault])
     earned = np.cumsum([run.rewards for run in runs], axis=1)
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, runs[0].start, runs[0].steps)
     margin = earned.mean(axis=0) - (1 - alpha) * baseline
@@ -150,10 +165,11 @@ def margin_in_expectation(runs: Sequence[Run], problem: Problem, alpha: float) -
 
 
 def _entropy(seed: int | np.random.SeedSequence) -> int:
-    """One whole number that stands for a seed."""
+    """A whole number made from a seed."""
     return int(seed.generate_state(1)[0]) if isinstance(seed, np.random.SeedSequence) else int(seed)
 
 
-def _check(alpha: float) -> None:
+def check_alpha(alpha: float) -> None:
+    """Raise unless alpha is a conservative level."""
     if not 0 < alpha < 1:
-        raise InvalidInput("no such condition", [f"alpha {alpha} must lie strictly between 0 and 1"])
+        raise InvalidInput("this run cannot be evaluated", [f"alpha {alpha} must lie strictly between 0 and 1"])

@@ -1,4 +1,4 @@
-"""What there is to say about a problem, computed: sizes, optimal and baseline performance, diameters."""
+"""The facts about a problem: sizes, gains or values of an optimal policy and of the baseline, diameters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from surefooted.errors import NoSingleGain
 from surefooted.problems import Problem
 from surefooted.tables.mdp import TabularMDP
 
-DIAMETERS = 300  # by default, diameters are computed for at most so many states
+DIAMETERS = 300  # by default, diameters are computed for at most this many states
 
 Value = float | int | str | None
 Progress = Callable[[str, int, int], None]
@@ -16,7 +16,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Fact:
-    """One line: its name for machines, its words for people, our value, and the paper's if it prints one."""
+    """One fact: its key for machines, its words for people, our value, and the paper's value if it prints one."""
 
     key: str
     words: str
@@ -25,7 +25,7 @@ class Fact:
 
 
 def of_problem(problem: Problem, diameters: bool | None = None, progress: Progress | None = None) -> list[Fact]:
-    """The facts about a problem; `diameters` None means only up to DIAMETERS states."""
+    """The facts about a problem; with `diameters` None, the diameters of at most DIAMETERS states are computed."""
     mdp, baseline, start = problem.mdp, problem.baseline, problem.start
     facts = _sizes(mdp)
     facts.append(Fact("start", "start state", problem.state_labels[start]))
@@ -53,7 +53,7 @@ def of_table(mdp: TabularMDP, diameters: bool | None = None, progress: Progress 
 
 
 def _sizes(mdp: TabularMDP) -> list[Fact]:
-    """How large the table is and what its rewards are."""
+    """The sizes of the table, and the scale and noise of its rewards."""
     noise = mdp.noise.kind + (f" ({mdp.noise.scale:g})" if mdp.noise.scale else "")
     units = "as they are"
     if (mdp.reward_offset, mdp.reward_scale) != (0.0, 1.0):
@@ -70,7 +70,7 @@ def _sizes(mdp: TabularMDP) -> list[Fact]:
 
 
 def _gain(solved: solve.GainAndBias | solve.OptimalGain, start: int | None) -> float:
-    """The gain from the start; without a start, the only one."""
+    """The gain from the start; without a start, the gain that all states share."""
     return solved.gain if start is None else float(solved.gains[start])
 
 
@@ -88,7 +88,7 @@ def _optimal(mdp: TabularMDP, start: int | None, paper: float | None) -> list[Fa
 
 
 def _diameters(mdp: TabularMDP, wanted: bool | None, progress: Progress | None) -> list[Fact]:
-    """D and Υ, or None where they were not computed."""
+    """D and Υ; None if they were not computed."""
     compute = mdp.n_states <= DIAMETERS if wanted is None else wanted
     facts = []
     for key, words, function in (

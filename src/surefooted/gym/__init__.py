@@ -1,10 +1,12 @@
-"""Gymnasium, both ways: problems as environments, environments as tables, and agents that drive either.
+"""Gymnasium, both ways: problems as environments, environments as tables, and agents that act in environments.
 
 | from | to | with |
 |---|---|---|
 | a `Problem` | an environment | `TabularEnv(problem)`, or `gymnasium.make("surefooted/Inventory-v0")` |
 | a toy-text environment's `P` | a `TabularMDP` | `table(env.unwrapped.P)` |
-| any environment with discrete spaces | something an agent can drive | `Bridge(env, reward_range=(low, high))` |
+| a discrete environment | states, actions and rewards for an agent | `Bridge(env, reward_range=(low, high))` |
+
+Importing this module registers the problems with Gymnasium.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""Any Gymnasium environment with discrete spaces, made into states, actions and rewards that an agent can take.
+"""Agents in any Gymnasium environment with discrete spaces.
 
-A transition that *terminates* is part of the dynamics, one that is *truncated* is not: the clock ran out, not the
-process. So a terminated step leads to the state after the reset ("restart", for average reward) or to one more state
-where nothing is earned ("absorb"); a truncated one leads where it led, and the jump to the next start is not learnt.
+Termination is part of the dynamics: a terminated step leads to the state after the reset ("restart", for average
+reward), or to one more state where nothing is earned ("absorb"). Truncation is not part of the dynamics: a truncated
+step leads where it led, and the agent does not learn the jump to the next start.
 """
 
 from dataclasses import dataclass, field
@@ -16,15 +16,14 @@ from numpy.typing import ArrayLike
 from surefooted.agents.agent import Agent
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
+from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.gym.environment import TabularEnv
 from surefooted.tables.space import Bools, Space
 
-REWARD_ROUNDING = 1e-9  # how far outside its range a reward may be and still count as rounding
-
 
 class _Codec:
-    """Numbers a discrete space's elements 0, 1, 2, …: Discrete, MultiDiscrete, MultiBinary, Tuple and Dict of these."""
+    """Numbers the elements of a space: Discrete, MultiDiscrete, MultiBinary, and Tuple or Dict of these."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self.space = space
@@ -45,7 +44,7 @@ class _Codec:
             case _:
                 raise SurefootedError(
                     f"{space} is not discrete: only Discrete, MultiDiscrete, MultiBinary, and Tuple or "
-                    "Dict of these can be numbered; discretise it with an ObservationWrapper first"
+                    "Dict of these can be used; discretise it with an ObservationWrapper first"
                 )
         if self.parts:
             self.sizes = np.array([part.size for _, part in self.parts])
@@ -58,7 +57,7 @@ class _Codec:
         else:
             digits = np.asarray(element).ravel().astype(np.int64) - self.starts
         if digits.shape != self.sizes.shape or np.any(digits < 0) or np.any(digits >= self.sizes):
-            raise InvalidInput("no such element", [f"{element!r} is not in {self.space}"])
+            raise InvalidInput("an observation or action is outside its space", [f"{element!r} is not in {self.space}"])
         return int(np.ravel_multi_index(tuple(digits.tolist()), tuple(self.sizes.tolist())))
 
     def decode(self, number: int) -> Any:
@@ -78,9 +77,19 @@ class _Codec:
 class Bridge:
     """An environment seen as states 0 .. S - 1, actions 0 .. A - 1 and rewards in [0, 1].
 
-    `reward_range` is the range of the environment's rewards; one outside it is an error, since every bound would be
-    void. `available` [S, A] says which actions each state has; without it every state has all of them, and playing one
-    that `info["action_mask"]` forbids is an error. `space` is what to build an agent on.
+    >>> import gymnasium, surefooted as sf
+    >>> env = gymnasium.make("CliffWalking-v1", max_episode_steps=200)
+    >>> bridge = sf.gym.Bridge(env, reward_range=(-100, 0))
+    >>> agent = sf.UCRL2(bridge.space)
+    >>> log = sf.gym.drive(bridge, agent, steps=100, seed=0)
+
+    - `env`: an environment with discrete spaces.
+    - `reward_range`: the range of its rewards. A reward outside it is an error, since no bound would hold.
+    - `available`: which actions each state has, [S, A]. By default every state has every action; playing one that
+      `info["action_mask"]` forbids is an error.
+    - `termination`: where a terminated step leads: "restart" or "absorb".
+
+    Build the agent on `bridge.space`.
     """
 
     def __init__(
@@ -113,7 +122,7 @@ class Bridge:
 
     @property
     def terminal(self) -> int | None:
-        """The state of finished episodes, when they absorb."""
+        """The state of finished episodes with "absorb", else None."""
         return self.states.size if self.termination == "absorb" else None
 
     def reward(self, reward: Any) -> float:
@@ -122,13 +131,13 @@ class Bridge:
         r = (float(reward) - low) / (high - low)
         if not -REWARD_ROUNDING <= r <= 1 + REWARD_ROUNDING:
             fault = f"reward {float(reward):g} is outside the declared range [{low:g}, {high:g}]"
-            raise InvalidInput("the environment breaks its word", [fault])
+            raise InvalidInput("the environment gave a reward that it must not give", [fault])
         return min(max(r, 0.0), 1.0)
 
 
 @dataclass
 class Transcript:
-    """What happened, one entry per step, in the bridge's numbers."""
+    """The steps that were played, with states, actions and rewards as the bridge numbers them."""
 
     states: list[int] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
@@ -138,7 +147,7 @@ class Transcript:
     truncated: list[bool] = field(default_factory=list)
 
     def add(self, s: int, a: int, r: float, s_next: int, terminated: bool, truncated: bool) -> None:
-        """One more step."""
+        """Add one step."""
         self.states.append(s)
         self.actions.append(a)
         self.rewards.append(r)
@@ -148,16 +157,19 @@ class Transcript:
 
 
 def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> Transcript:
-    """Let an agent act in the environment for a number of steps, over as many episodes as that takes.
+    """Let an agent act in an environment for a number of steps, over as many episodes as that takes.
 
-    An agent of episodes of H steps begins anew every H steps, and the environment is reset with it. Where a terminated
-    episode absorbs, such an agent is told of the steps left, in which nothing happens (and 0 is earned). An agent whose
-    mechanics observe their noise is told `info["noise"]`.
+    - `bridge`: the environment.
+    - `agent`: an agent on `bridge.space`. If it plays episodes of H steps, the environment is reset every H steps. With
+      "absorb", the remaining steps of a terminated episode are told to it as steps that earn 0. If its mechanics
+      observe their noise, it is told `info["noise"]`.
+    - `steps`: how many.
+    - `seed`: of the environment.
     """
     log = Transcript()
     needs_noise = isinstance(agent, Player) and agent.learner.belief.noise is not None
     if needs_noise and bridge.terminal is not None and isinstance(agent, EpisodicPlayer):
-        fault = "the steps left after an end that absorbs have no noise to tell: infer it, or let episodes restart"
+        fault = "after an end that absorbs, there is no noise to observe: infer it, or use termination='restart'"
         raise InvalidInput("agent and environment do not fit", [fault])
     horizon = agent.horizon if isinstance(agent, EpisodicPlayer) else None
     s, mask = _reset(bridge, seed)
@@ -196,6 +208,6 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
 
 
 def _reset(bridge: Bridge, seed: int | None) -> tuple[int, Any]:
-    """A new episode: its first state and that state's mask, if the environment gives one."""
+    """The first state of a new episode, and its action mask if the environment gives one."""
     observation, info = bridge.env.reset(seed=seed)
     return bridge.states.encode(observation), info.get("action_mask")

@@ -14,34 +14,44 @@ from surefooted.problems import Problem
 from surefooted.tables.space import Bools
 
 if TYPE_CHECKING:
-    from surefooted.problems.pictures import Panel
+    from surefooted.evaluation.pictures import Panel
 
 
 class AvailableActions(spaces.Discrete):
-    """All actions of a problem, of which `sample` draws only those that the current state has."""
+    """All actions of a problem; `sample` draws only actions of the current state."""
 
     def __init__(self, n: int, mask: Callable[[], NDArray[np.int8]]) -> None:
         super().__init__(n)
         self._current = mask
 
     def sample(self, mask: NDArray[np.int8] | None = None, probability: Any = None) -> np.int64:
-        """A random action; without a mask of one's own, one that is available now."""
+        """A random action; without a mask or probabilities, an action of the current state."""
         if mask is None and probability is None:
             mask = self._current()
         return super().sample(mask, probability)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "AvailableActions":
-        """A copy that asks the same environment."""
+        """A copy that refers to the same environment."""
         copy = AvailableActions(int(self.n), self._current)
         copy._np_random = self._np_random
         return copy
 
 
 class TabularEnv(gymnasium.Env[np.int64, np.int64]):
-    """Plays a `Problem`: observations are states, `info["action_mask"]` marks the actions of the current one.
+    """A `Problem` as an environment: observations are states, `info["action_mask"]` marks the actions of the state.
 
-    Average-reward problems never end; those with a horizon are truncated after it. An action that the state does not
-    have is an error, and nothing happens. `render_mode` is "ansi" (one line) or "rgb_array" (the problem's picture).
+    >>> import surefooted as sf
+    >>> env = sf.gym.TabularEnv(sf.problems.riverswim(), render_mode="ansi")
+    >>> state, info = env.reset(seed=0)
+    >>> state, reward, terminated, truncated, info = env.step(1)
+    >>> print(env.render().strip())
+    riverswim, step 1: state 1 after → in 0, reward 0.000
+
+    - `problem`: what to play.
+    - `render_mode`: "ansi" (one line), "rgb_array" (the picture of the problem with the state marked), or None.
+
+    Average-reward problems never end; problems with a horizon are truncated after it. An action that the state does not
+    have raises an error and changes nothing.
     """
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012  (Gymnasium's own name and kind)
@@ -62,7 +72,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         return self.problem.space.available
 
     def action_mask(self) -> NDArray[np.int8]:
-        """1 for each action of the current state, else 0, [A]."""
+        """1 for the actions of the current state, 0 for others, [A]."""
         mask = np.zeros(self.problem.space.n_actions, dtype=np.int8)
         mask[self.problem.space.actions(self._s)] = 1
         return mask
@@ -70,7 +80,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """Back to the start; `options={"state": s}` starts in s instead."""
+        """Go back to the start, or to s with `options={"state": s}`."""
         super().reset(seed=seed)
         start = self.problem.start if options is None else options.get("state", self.problem.start)
         self._s, self._t, self._last = self.problem.space.check_state(start), 0, ""
@@ -91,11 +101,11 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         return np.int64(s_next), float(reward), False, truncated, {"action_mask": self.action_mask()}
 
     def render(self) -> str | NDArray[np.uint8] | None:
-        """The current state as a line or as a picture, depending on `render_mode`."""
+        """The current state as a line or as an image, depending on `render_mode`."""
         if self.render_mode == "ansi":
             return f"{self.problem.name}, step {self._t}: state {self.problem.state_labels[self._s]}{self._last}\n"
         if self.render_mode == "rgb_array":
-            from surefooted.problems import pictures
+            from surefooted.evaluation import pictures
 
             self._panels = self._panels or pictures.panels(self.problem)
             return pictures.pixels(pictures.draw(self.problem, self._s, self._panels))
@@ -103,5 +113,5 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
 
 
 def make_problem(problem: str, render_mode: str | None = None, **parameters: Any) -> TabularEnv:
-    """The environment of a problem by name: what `gymnasium.make("surefooted/…", **parameters)` calls."""
+    """The environment of a problem by name; `gymnasium.make("surefooted/…", **parameters)` calls this."""
     return TabularEnv(problems.make(problem, **parameters), render_mode)

@@ -1,4 +1,4 @@
-"""A toy-text environment's own model, `env.unwrapped.P`, as an exact table."""
+"""The model of a toy-text environment, `env.unwrapped.P`, as an exact table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefooted.arrays import SUM_TOLERANCE
 from surefooted.errors import InvalidInput
 from surefooted.tables.mdp import TabularMDP
 
@@ -20,12 +21,18 @@ def table(
 ) -> TabularMDP:
     """The table of `P[s][a] = [(probability, s_next, reward, terminated), …]`.
 
-    A terminated transition ends the episode. With "absorb" (finite horizon) it leads to a state where nothing more is
-    earned: to s_next itself if that is such a state, otherwise to one more state, the last. With "restart" (average
-    reward) it leads to the `initial` distribution [S], `env.unwrapped.initial_state_distrib`.
+    >>> import gymnasium, surefooted as sf
+    >>> lake = gymnasium.make("FrozenLake-v1").unwrapped
+    >>> sf.gym.table(lake.P)
+    TabularMDP(n_states=16, n_pairs=64, nnz=148)
 
-    Rewards are mapped from `reward_range` to [0, 1], by default from their own range, the 0 of a finished episode
-    included; `reward_offset + reward_scale * r` is the environment's reward again.
+    - `p`: the model.
+    - `termination`: where a terminated transition leads. "absorb", for a finite horizon: to a state where nothing more
+      is earned. This is s_next, if it is such a state, and otherwise one more state, the last. "restart", for average
+      reward: to the initial distribution.
+    - `initial`: the initial distribution [S] for "restart", which is `env.unwrapped.initial_state_distrib`.
+    - `reward_range`: (low, high) of the rewards, which are mapped to [0, 1]. The default is their own range, including
+      the 0 of a finished episode. The environment's reward is `reward_offset + reward_scale * r`.
     """
     transitions = [(s, a, *entry) for s, actions in p.items() for a, row in actions.items() for entry in row]
     if not transitions:
@@ -42,9 +49,9 @@ def table(
     elif terminated.any():
         rewards.add(0.0)
         done = set(np.flatnonzero([_is_final(p[s], s) for s in range(n_states)]).tolist())
-        homeless = terminated & ~np.isin(next_state, list(done))
-        if homeless.any():
-            next_state = np.where(homeless, n_states, next_state)
+        ending = terminated & ~np.isin(next_state, list(done))
+        if ending.any():
+            next_state = np.where(ending, n_states, next_state)
             n_actions = int(action.max()) + 1
             state = np.append(state, np.full(n_actions, n_states))
             action = np.append(action, np.arange(n_actions))
@@ -60,17 +67,17 @@ def table(
 
 
 def _is_final(actions: Mapping[int, Row], s: int) -> bool:
-    """Whether nothing more happens in s: every action stays and earns nothing."""
+    """Whether every action stays in s and earns nothing."""
     return all(y == s and reward == 0 for row in actions.values() for q, y, reward, _ in row if q > 0)
 
 
 def _restart(columns: list[Any], terminated: Any, initial: ArrayLike | None, n_states: int) -> tuple[Any, ...]:
-    """The transitions with every terminated one spread over the initial distribution."""
+    """The transitions, with each terminated one leading to the initial distribution."""
     if initial is None:
         fault = "termination='restart' needs `initial`, the distribution of the first state (initial_state_distrib)"
         raise InvalidInput("this P is not valid", [fault])
     start = np.asarray(initial, dtype=np.float64)
-    if start.shape != (n_states,) or not np.all(start >= 0) or abs(start.sum() - 1) > 1e-9:
+    if start.shape != (n_states,) or not np.all(start >= 0) or abs(start.sum() - 1) > SUM_TOLERANCE:
         raise InvalidInput("this P is not valid", [f"`initial` must be a distribution over {n_states} states"])
     state, action, mass, next_state, reward = columns
     ends, starts = np.flatnonzero(terminated), np.flatnonzero(start)

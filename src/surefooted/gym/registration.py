@@ -1,4 +1,4 @@
-"""Registers every problem with Gymnasium."""
+"""The registration of every problem with Gymnasium."""
 
 from gymnasium.envs.registration import register, registry
 
@@ -12,7 +12,7 @@ IDS = {
 
 
 def register_problems() -> None:
-    """Make `gymnasium.make("surefooted/Inventory-v0")` and its siblings work; safe to call twice."""
+    """Register every problem, so that `gymnasium.make("surefooted/Inventory-v0")` works; calling it twice is safe."""
     for name, identity in IDS.items():
         if identity not in registry:
             register(identity, entry_point="surefooted.gym:make_problem", kwargs={"problem": name})

@@ -1,4 +1,4 @@
-"""Problems: functions that return a `Problem`, by name in `ALL`."""
+"""Problems: functions that return a `Problem`. `ALL` has them by name."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -24,7 +24,12 @@ ALL: dict[str, Callable[..., Problem]] = {
 
 
 def make(name: str, **parameters: Any) -> Problem:
-    """The problem of that name with those parameters; an unknown name gets the nearest known one suggested."""
+    """The problem of that name, built with these parameters; the error for an unknown name suggests the nearest one.
+
+    >>> import surefooted as sf
+    >>> sf.problems.make("riverswim", n_states=10).space.n_states
+    10
+    """
     if name not in ALL:
         near = get_close_matches(str(name).lower(), ALL, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the problems are {', '.join(ALL)}"

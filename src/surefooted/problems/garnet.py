@@ -18,12 +18,21 @@ def garnet(
     return_share: float = 0.1,
     noise: Noise | None = None,
 ) -> Problem:
-    """A random MDP: the same numbers for the same seed, whatever the machine.
+    """A random sparse MDP; the same seed gives the same MDP on every machine.
 
-    Each pair leads to `n_successors` states: n_successors - 1 random ones with Dirichlet(1) probabilities, and the next
-    state on a random cycle through all states with at least `return_share`. Since every pair may step along that cycle,
-    every policy visits every state. Mean rewards are uniform on [0, 1], drawn as Bernoulli rewards unless told
-    otherwise; the baseline is myopic: it takes the largest mean reward.
+    >>> import surefooted as sf
+    >>> sf.problems.garnet(n_states=100, n_actions=3, seed=7).mdp
+    TabularMDP(n_states=100, n_pairs=300, nnz=1500)
+
+    - `n_states`, `n_actions`: S and A; every state has every action.
+    - `n_successors`: the number of next states of each pair. One of them is the next state on a random cycle through
+      all states, the others are random. Probabilities are Dirichlet(1), scaled by 1 - `return_share`.
+    - `seed`: of the random table.
+    - `return_share`: the probability added to the next state on the cycle. Since every pair can step along that cycle,
+      every policy visits every state.
+    - `noise`: reward noise, by default Bernoulli.
+
+    Mean rewards are uniform on [0, 1]. The baseline is myopic: it takes the action with the largest mean reward.
     """
     n_states, n_actions, n_successors = as_whole(n_states), as_whole(n_actions), as_whole(n_successors)
     require(
@@ -64,7 +73,7 @@ def garnet(
 
 
 def _distinct(rng: np.random.Generator, rows: int, size: int, below: int) -> Ints:
-    """`size` distinct numbers below `below` in each row, by Floyd's method: no row costs more than size²."""
+    """`size` distinct random numbers below `below` in each row, by Floyd's algorithm, in O(size²) per row."""
     chosen = np.empty((rows, size), dtype=np.int64)
     for i in range(size):
         limit = below - size + i

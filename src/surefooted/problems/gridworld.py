@@ -1,10 +1,10 @@
 """A gridworld with a goal and a pit, over a finite horizon (the paper's App. C, experiments).
 
-The paper gives 3 × 4 cells, H = 10, rewards -2 (any cell), 10 (goal) and -20 (pit) mapped to [0, 1], and describes the
-baseline: around the pit, undecided in the two cells beside the goal and in one of the last line. It does not give the
-map (a figure), whether moves slip, nor what happens at the goal. The map and baseline here are those of a public
-re-implementation that had them from the paper's first author; the goal absorbs and moves do not slip: see
-`docs/problems.md`.
+The paper gives 3 × 4 cells, H = 10 and rewards -2 (any cell), 10 (goal) and -20 (pit), mapped to [0, 1]. Its baseline
+goes around the pit, and is undecided in the two cells beside the goal and in one cell of the last line. The paper does
+not give the map (a figure), whether moves slip, or what happens at the goal. The map and baseline here come from a
+public re-implementation whose author had them from the paper's first author. Here the goal absorbs and moves do not
+slip: see `docs/problems.md`.
 """
 
 from typing import Literal
@@ -38,6 +38,7 @@ Ending = Literal["absorb", "restart", "pass"]
 def gridworld(
     map: str = PAPER_MAP,
     baseline: str | None = None,
+    *,
     slip: float = 0.0,
     goal: Ending = "absorb",
     pit: Ending = "pass",
@@ -47,14 +48,22 @@ def gridworld(
     horizon: int | None = 10,
     noise: Noise | None = None,
 ) -> Problem:
-    """The grid.
+    r"""Moves on a grid with goals and pits.
 
-    `map` has a line per row: `S` start, `G` goals, `X` pits, `#` walls, `.` free. A move succeeds with probability 1 -
-    slip, else goes to either side with slip / 2; against a wall or the edge one stays. The reward is that of the cell
-    one is in, mapped to [0, 1]. A goal or pit absorbs for ever, restarts at `S`, or is passed through like any cell.
-    `baseline` has the arrows of each cell in the map's layout, `↑/→` for one half each; without one, the paper's map
-    gets the paper's baseline and any other map a shortest way to a goal around the pits. `horizon` None means average
-    reward.
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld("S..#\n.X.G", slip=0.1, horizon=20)
+    >>> problem.mdp
+    TabularMDP(n_states=7, n_pairs=28, nnz=70)
+
+    - `map`: one line per row; `S` is the start, `G` a goal, `X` a pit, `#` a wall, `.` a free cell.
+    - `baseline`: arrows in the layout of the map, with `↑/→` for each with probability 1/2. By default the paper's map
+      has the paper's baseline, and any other map the shortest ways to a goal around the pits.
+    - `slip`: a move goes to each side with probability slip / 2. Against a wall or the edge, one stays.
+    - `goal`, `pit`: what happens there: "absorb" (stay for ever), "restart" (back to `S`) or "pass" (as in any cell).
+    - `step_reward`, `goal_reward`, `pit_reward`: the reward of a step that begins in a free cell, a goal, or a pit.
+      Their range is mapped to [0, 1].
+    - `horizon`: the length of an episode, or None for average reward.
+    - `noise`: reward noise.
     """
     rows = [line.strip() for line in map.strip().splitlines()]
     cells = [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"]
@@ -111,7 +120,7 @@ def gridworld(
 
 
 def _arrows(text: str, rows: list[str], index: dict[tuple[int, int], int]) -> Floats:
-    """The probabilities [S, 4] of a baseline drawn with arrows; walls may be drawn as anything."""
+    """The probabilities [S, 4] of a baseline drawn with arrows; the entries of walls are ignored."""
     lines = [line.split() for line in text.strip().splitlines()]
     faults = []
     if [len(line) for line in lines] != [len(row) for row in rows]:
@@ -130,7 +139,7 @@ def _arrows(text: str, rows: list[str], index: dict[tuple[int, int], int]) -> Fl
 
 
 def _shortest_way(target: Ints, marks: list[str]) -> Floats:
-    """The probabilities [S, 4] of a shortest way to a goal avoiding the pits; uniform where there is none."""
+    """The probabilities [S, 4] of the shortest ways to a goal around the pits; uniform in cells without such a way."""
     distance = np.where(np.array(marks) == "G", 0.0, np.inf)
     free = np.array([mark != "X" for mark in marks])
     for _ in marks:

@@ -1,11 +1,11 @@
 """Single-product stochastic inventory control without backlogging (Puterman 1994, Sec. 3.2.1; the paper's App. D.1).
 
-State: units in stock, 0 .. M, at the beginning of a month. Action: units ordered, 0 .. M - s, delivered at once. Then
-the demand D is drawn and s' = max(0, s + a - D). The month earns f(sold) - O(a) - h(s + a), with O(a) = K + c(a) when a
-> 0.
+The state s is the number of units in stock, 0 .. M, at the beginning of a month. The action a is the number of units
+ordered, 0 .. M - s, which are delivered at once. Then the demand D is drawn and s' = max(0, s + a - D). The month earns
+f(units sold) - O(a) - h(s + a), where O(0) = 0 and O(a) = K + c(a) for a > 0.
 
 The paper gives M = 6, K = 4, c(x) = 2 x, h(x) = x, f(x) = 8 x, a uniform demand and the baseline (σ, Σ) = (4, 4). It
-does not give the support of the demand nor how rewards were normalised, and no reading that we tried gives its printed
+gives neither the support of the demand nor the normalisation of rewards. No choice that we tried reproduces its printed
 numbers: see `docs/problems.md`.
 """
 
@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from surefooted.arrays import as_whole, is_whole
+from surefooted.arrays import SUM_TOLERANCE, as_whole, is_whole
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem, require
 from surefooted.tables.mdp import TabularMDP
@@ -26,6 +26,7 @@ Cost = float | Callable[[int], float]
 
 def inventory(
     capacity: int = 6,
+    *,
     fixed_cost: float = 4.0,
     unit_cost: Cost = 2.0,
     holding_cost: Cost = 1.0,
@@ -37,28 +38,42 @@ def inventory(
     noise: Noise | None = None,
     start: int = 0,
 ) -> Problem:
-    """The stock room.
+    """Stock of one product under random demand.
 
-    `demand[j]` is the probability of a demand of j units; by default it is uniform on 0 .. capacity. A cost is a price
-    per unit or a function of the units. The baseline orders up to `order_up_to` (Σ, by default 4
-    or the capacity) when the stock is below `order_below` (σ, by default Σ).
+    >>> import surefooted as sf
+    >>> problem = sf.problems.inventory(capacity=10, price=5.0)
+    >>> problem.mdp
+    TabularMDP(n_states=11, n_pairs=66, nnz=506)
 
-    Rewards are mapped to [0, 1] by the range of their means r(s, a) (`"mean"`), by the range of the realised r(s, a,
-    s') (`"realised"`), or by a given (low, high). "mean" is the default because the noise of the paper's experiments,
-    `(1 + 0.1 η) r(s, a)`, multiplies the mean; that noise is the default, and is not bounded.
+    - `capacity`: M, the most units in stock.
+    - `fixed_cost`: K, the cost of any order.
+    - `unit_cost`, `holding_cost`, `price`: c, h and f, each a number per unit or a function of the units.
+    - `demand`: the probability of a demand of 0, 1, 2, … units; by default uniform on 0 .. capacity.
+    - `order_below`, `order_up_to`: σ and Σ of the baseline. If the stock is below σ, it orders up to Σ. By default Σ is
+      4 or the capacity, and σ is Σ.
+    - `normalise`: how rewards are mapped to [0, 1]: from the range of the means r(s, a) ("mean"), from the range of the
+      realised r(s, a, s') ("realised"), or from a given (low, high).
+    - `noise`: by default the paper's `(1 + 0.1 η) r(s, a)`, which leaves [0, 1]. It multiplies the mean, and therefore
+      "mean" is the default of `normalise`.
+    - `start`: the units in stock at the start.
 
-    The mechanics have the demand as their noise, and the month's earnings, mapped likewise, as rewards.
+    The problem has `mechanics`: their noise is the demand, their rewards are the month's earnings, mapped to [0, 1].
     """
     capacity, start = as_whole(capacity), as_whole(start)
-    stock = capacity if is_whole(capacity, 1) else 6  # to check the rest by, if this is refused
+    stock = capacity if is_whole(capacity, 1) else 6  # after a fault, to check the other parameters
     order_up_to = min(4, stock) if order_up_to is None else as_whole(order_up_to)
     order_below = order_up_to if order_below is None else as_whole(order_below)
     law = np.full(stock + 1, 1 / (stock + 1)) if demand is None else np.asarray(demand, dtype=np.float64)
     normalise = tuple(normalise) if isinstance(normalise, list) else normalise
-    ordering, holding, revenue = (_as_function(cost) for cost in (unit_cost, holding_cost, price))
+    costs = {"unit_cost": unit_cost, "holding_cost": holding_cost, "price": price}
     require(
         "inventory",
         {
+            f"{name} {cost!r} must be a number per unit, or a function of the units": callable(cost)
+            or (isinstance(cost, int | float) and bool(np.isfinite(cost)))
+            for name, cost in costs.items()
+        }
+        | {
             f"capacity {capacity} must be a positive whole number": is_whole(capacity, 1),
             f"fixed_cost {fixed_cost} must be finite": bool(np.isfinite(fixed_cost)),
             f"start {start} must be a stock between 0 and the capacity {capacity}": is_whole(start, 0)
@@ -67,13 +82,14 @@ def inventory(
                 is_whole(order_below, 0) and is_whole(order_up_to, order_below) and order_up_to <= stock
             ),
             f"demand must be probabilities that sum to 1, not {law.tolist()}": (
-                law.ndim == 1 and law.size > 0 and bool(np.all(law >= 0)) and abs(law.sum() - 1) <= 1e-9
+                law.ndim == 1 and law.size > 0 and bool(np.all(law >= 0)) and abs(law.sum() - 1) <= SUM_TOLERANCE
             ),
             f"normalise {normalise!r} must be 'mean', 'realised' or (low, high)": (
                 normalise in ("mean", "realised") or (isinstance(normalise, tuple) and len(normalise) == 2)
             ),
         },
     )
+    ordering, holding, revenue = (_as_function(cost) for cost in costs.values())
     n = capacity + 1
     state, action = np.nonzero(np.add.outer(np.arange(n), np.arange(n)) <= capacity)
     sold = [np.minimum(np.arange(law.size), level) for level in range(n)]  # by each demand, from each level
@@ -91,7 +107,7 @@ def inventory(
     if isinstance(normalise, tuple):
         low, high = normalise
     elif normalise == "mean":
-        base = reward[:: law.size]  # the sums that `from_transitions` makes, so that the ends are 0 and 1 exactly
+        base = reward[:: law.size]  # the same sums as in `from_transitions`, so that the ends are exactly 0 and 1
         means = base + np.add.reduceat(mass * (reward - base[pair]), np.arange(0, pair.size, law.size))
         low, high = float(means.min()), float(means.max())
     else:
@@ -119,5 +135,5 @@ def inventory(
 
 
 def _as_function(cost: Cost) -> Callable[[int], float]:
-    """A price per unit as a function of the units."""
+    """A cost per unit as a function of the units."""
     return cost if callable(cost) else lambda units: cost * units

@@ -1,11 +1,13 @@
 """Condition-based maintenance of components that share a load (Olde Keizer et al. 2016; the paper's App. D.2).
 
-State: the level of each component, 0 (new) .. L (failed). Action: which components to replace, a subset. A step: pay
-for the replacements and, if it began with every component failed, the penalty; replaced components are new at once;
-then each working component wears by a Poisson number of levels, up to L. The fewer work, the faster they wear.
+The state is the level of each component, 0 (new) .. L (failed). The action is the set of components to replace. Each
+step one pays for the replacements, and a penalty if all components had failed. Replaced components are new at once.
+Then each working component wears by a Poisson number of levels, up to L. The fewer components work, the faster they
+wear.
 
-The paper gives N = 2, 11 levels, 4 actions, a threshold baseline that plays at random with probability 0.3, and g* =
-0.89, g_b = 0.82. The rates and costs here are ours, chosen so that the gains come near those: see `docs/problems.md`.
+The paper gives N = 2, 11 levels, 4 actions, a threshold baseline that plays at random with probability 0.3, and
+g* = 0.89, g_b = 0.82. The rates and costs here are ours; they were chosen to bring the gains near the paper's: see
+`docs/problems.md`.
 """
 
 import itertools
@@ -23,12 +25,13 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Bools, Floats, Ints, Space
 
-LARGE = 4_000_000
+LARGE = 4_000_000  # pairs times wears; larger problems have no mechanics
 
 
 def maintenance(
     components: int = 2,
     failed_level: int = 10,
+    *,
     rate: float = 2.5,
     load_sharing: float = 1.5,
     preventive_cost: float = 2.0,
@@ -39,21 +42,34 @@ def maintenance(
     random_share: float = 0.3,
     noise: Noise | None = None,
 ) -> Problem:
-    """The machine park.
+    """Components that wear, and can be replaced before or after they fail.
 
-    With k of N components working (after replacement), each wears by Poisson(rate * load_sharing ** (N - k)) levels.
-    Replacing a failed component costs `corrective_cost`, a working one `preventive_cost`, and `setup_cost` is due once.
-    The reward is 1 - cost / (the largest cost that a step can have). The baseline replaces every component at or above
-    `threshold`, but with probability `random_share` takes any of the actions, each as likely.
+    >>> import surefooted as sf
+    >>> problem = sf.problems.maintenance(failed_level=4, penalty=20.0)
+    >>> problem.mdp
+    TabularMDP(n_states=25, n_pairs=100, nnz=1600)
 
-    The mechanics have the wear of each component as noise, 0 .. L levels where L means that many or more, with a law
-    for each number of components that do not work; what does not work ignores it. Parks of more than 4 000 000 pairs
-    and wears have no mechanics.
+    - `components`: N.
+    - `failed_level`: L, the level of a failed component.
+    - `rate`, `load_sharing`: if k of N components work after replacement, each of them wears by
+      Poisson(rate * load_sharing ** (N - k)) levels.
+    - `preventive_cost`, `corrective_cost`: the cost of replacing a working component, and a failed one.
+    - `setup_cost`: due once in a step with any replacement.
+    - `penalty`: due in a step that begins with all components failed.
+    - `threshold`, `random_share`: the baseline replaces every component at or above the threshold. With probability
+      `random_share` it takes a random action instead, all equally likely.
+    - `noise`: by default the paper's `(1 + 0.1 η) r(s, a)`, which leaves [0, 1].
+
+    The reward of a step is 1 - cost / (the largest possible cost of a step).
+
+    The problem has `mechanics`: their noise is the wear of each component, 0 .. L levels, where L stands for L or more.
+    There is one law for each number of components that do not work. Problems with more than 4 000 000 pairs times wears
+    have no mechanics.
     """
     components, failed_level, threshold = as_whole(components), as_whole(failed_level), as_whole(threshold)
     costs = (preventive_cost, corrective_cost, setup_cost, penalty)
     require(
-        "maintenance problem",
+        "maintenance",
         {
             f"components {components} must be a positive whole number": is_whole(components, 1),
             f"failed_level {failed_level} must be a positive whole number": is_whole(failed_level, 1),
@@ -111,7 +127,7 @@ def maintenance(
 
 
 def _mechanics(space: Space, states: Ints, actions: Bools, failed_level: int) -> Mechanics:
-    """Where the wear of each component leads, by the levels [S, N] and the components replaced [A, N]."""
+    """Where each wear leads, given the levels of each state [S, N] and what each action replaces [A, N]."""
     levels, components = failed_level + 1, states.shape[1]
     after = np.where(actions[space.pair_action], 0, states[space.pair_state])  # [K, N]
     broken = np.sum(after == failed_level, axis=1)
@@ -123,7 +139,7 @@ def _mechanics(space: Space, states: Ints, actions: Bools, failed_level: int) ->
 
 
 def _wear(rate: float, failed_level: int) -> Floats:
-    """Where a working component's level goes in one step, [L + 1, L + 1]: a Poisson number up, at most to L."""
+    """The probability of each next level of a working component, [L + 1, L + 1]: a Poisson number more, at most L."""
     most = failed_level + 200 + int(10 * min(rate, 1e3))  # the tail beyond has no mass that a double could show
     mass = [math.exp(n * math.log(rate) - rate - math.lgamma(n + 1)) for n in range(most)]
     matrix = np.zeros((failed_level + 1, failed_level + 1))
@@ -137,5 +153,5 @@ def _wear(rate: float, failed_level: int) -> Floats:
 
 
 def _replaces(action: tuple[bool, ...]) -> str:
-    """`–`, or the numbers of the components that are replaced."""
+    """The numbers of the replaced components, or `–`."""
     return "".join(str(j + 1) for j, new in enumerate(action) if new) or "–"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,21 +16,29 @@ from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 PARTS = ("rewards", "successors", "mechanics", "noise")  # of a problem, that an agent may know
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A table that samples rewards and defines regret, with the policy that is in use today.
+    """A table, the policy in use today, and a start.
 
-    `horizon` is None for average reward. `state_labels` and `action_labels` are what people see; `positions` [S, 2]
-    (row, column) is where each state stands in a picture, if it has a place in a plane, and `axes` names the one or two
-    axes of that picture. `paper` holds the numbers that the paper prints for its version of the problem. `mechanics`
-    is how noise decides where a step leads, where the problem is made of that, and `laws` are its true laws:
-    `mechanics.table(laws)` is the table. They are not saved.
+    >>> import surefooted as sf
+    >>> mdp = sf.TabularMDP.from_arrays(p=[[[1.0, 0.0], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]]], r=[[0.1, 0.0], [0, 1]])
+    >>> problem = sf.Problem("two states", mdp, baseline=sf.Policy.always(mdp.space, 0), start=0)
+    >>> run = sf.simulate(problem, sf.UCRL2(problem.space), steps=1000)
+
+    - `name`: for people.
+    - `mdp`: the table. It samples rewards and defines regret.
+    - `baseline`: the policy in use today.
+    - `start`: the first state.
+    - `horizon`: the length of an episode, or None for average reward.
+    - `state_labels`, `action_labels`: names for people; by default the indices.
+    - `positions`: row and column of each state in a picture, [S, 2], if the states form a grid.
+    - `axes`: the names of the picture's axes: one, or two if there are positions.
+    - `paper`: the numbers that the paper prints for its version of the problem.
+    - `mechanics`, `laws`: how noise decides where a step leads, and the true laws of that noise: the table is
+      `mechanics.table(laws)`. Files do not hold them.
     """
 
     name: str
@@ -84,7 +92,7 @@ class Problem:
 
     @property
     def space(self) -> Space:
-        """The pairs that exist: all that an agent is told."""
+        """The state–action pairs and the largest reward; an agent is told nothing else."""
         return self.mdp.space
 
     def knowledge(self, *parts: str) -> Knowledge:
@@ -111,14 +119,8 @@ class Problem:
         rewards = self.mdp.r if "rewards" in parts else None
         return Knowledge(self.space, rewards=rewards, successors=successors, mechanics=mechanics)
 
-    def draw(self, state: int | None = None) -> "Figure":
-        """A picture of the baseline and of an optimal policy over the states, the current `state` marked."""
-        from surefooted.problems.pictures import draw
-
-        return draw(self, state)
-
     def save(self, path: str | Path) -> None:
-        """Write the problem to one `.npz` file, which `TabularMDP.load` reads too; all of it but its mechanics."""
+        """Write the problem, without its mechanics, to one `.npz` file; `TabularMDP.load` reads that file, too."""
         extra: dict[str, Any] = {
             "name": self.name,
             "start": self.start,
@@ -137,7 +139,7 @@ class Problem:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file written by `save`."""
-        return files.parsed(path, cls._from_columns)
+        return files.load(path, cls._from_columns)
 
     @classmethod
     def _from_columns(cls, columns: Mapping[str, Any]) -> Self:
@@ -160,7 +162,7 @@ class Problem:
 
 
 def require(problem: str, rules: Mapping[str, bool]) -> None:
-    """Raise one error with every rule (as a sentence) that does not hold."""
+    """Raise one error that lists every rule (a sentence) that does not hold."""
     faults = [sentence for sentence, holds in rules.items() if not holds]
     if faults:
-        raise InvalidInput(f"these parameters make no {problem}", faults)
+        raise InvalidInput(f"{problem} cannot be built with these parameters", faults)

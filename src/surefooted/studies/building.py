@@ -1,4 +1,4 @@
-"""From words in a study to problems and agents."""
+"""Building the problem and the agents that a study names."""
 
 import inspect
 import sys
@@ -14,7 +14,7 @@ from surefooted import solve
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.data.history import read_history
+from surefooted.data.reading import read_history
 from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
 from surefooted.problems import ALL, Problem, make
 from surefooted.sets import confidence
@@ -31,6 +31,7 @@ AGENTS: dict[str, Callable[..., Any]] = {
     "EULER": EULER,
     "CUCBVI": CUCBVI,
 }
+NO_PROBLEM, NO_AGENT = "this problem cannot be built", "this agent cannot be built"
 CONFIDENCES = ("hoeffding", "hoeffding_paper", "simplified_bernstein", "bernstein", "likelihood")
 
 
@@ -43,35 +44,35 @@ def build_problem(spec: ProblemSpec) -> Problem:
         return _build_problem(spec, parameters)
     except SurefootedError:
         raise
-    except (TypeError, ValueError) as error:  # a parameter that it does not have, or a word where a number belongs
-        raise InvalidInput("no such problem", [f"problem: {error}"]) from error
+    except (TypeError, ValueError) as error:  # an unknown parameter, or a word where a number belongs
+        raise InvalidInput(NO_PROBLEM, [f"problem: {error}"]) from error
 
 
 def _build_problem(spec: ProblemSpec, parameters: dict[str, Any]) -> Problem:
     if spec.name.endswith(".npz"):
         sha256 = parameters.pop("sha256", None)
         if sha256 is not None and fingerprint(Path(spec.name)) != sha256:
-            raise InvalidInput("no such problem", [f"{spec.name} has changed since the study was begun"])
+            raise InvalidInput(NO_PROBLEM, [f"{spec.name} has changed since the first run of the study"])
         if parameters:
-            raise InvalidInput("no such problem", [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
+            raise InvalidInput(NO_PROBLEM, [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
         return Problem.load(spec.name)
     if ":" in spec.name:
         problem = imported(spec.name)(**parameters)
         if not isinstance(problem, Problem):
-            raise InvalidInput("no such problem", [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
+            raise InvalidInput(NO_PROBLEM, [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
         return problem
     if spec.name not in ALL:
         known = f"{', '.join(ALL)}, a file.npz or package.module:function"
-        raise InvalidInput("no such problem", [f"problem.name: there is no {spec.name!r}; there are {known}"])
+        raise InvalidInput(NO_PROBLEM, [f"problem.name: there is no {spec.name!r}; there are {known}"])
     return make(spec.name, **parameters)
 
 
 def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.random.SeedSequence) -> Any:
-    """The agent of a setting; it is told of the problem what its kind is told, and nothing else."""
+    """The agent of a setting. Its constructor gets the space and those of its parameters that the study determines."""
     spec = study.agents[setting.agent]
     if ":" not in spec.kind and spec.kind not in AGENTS:
         known = f"{', '.join(AGENTS)}, or package.module:Class"
-        raise InvalidInput("no such agent", [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
+        raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
     kind = imported(spec.kind) if ":" in spec.kind else AGENTS[spec.kind]
     arguments = {key: _value(key, value, problem) for key, value in spec.parameters.items()}
     log = arguments.pop("history", None)
@@ -87,13 +88,13 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
         return agent
     except InvalidInput as error:
         faults = [f"agents.{setting.agent}: {fault}" for fault in error.faults]
-        raise InvalidInput("no such agent", faults) from error
-    except Exception as error:  # whatever a user's constructor raises
-        raise InvalidInput("no such agent", [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
+        raise InvalidInput(NO_AGENT, faults) from error
+    except Exception as error:  # anything that a user's constructor raises
+        raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
 
 
 def check(study: StudySpec) -> Problem:
-    """Build everything once, so that what cannot be built is known before the first run."""
+    """Build the problem and all agents once, so that every fault is known before the first run."""
     problem, faults = build_problem(study.problem), []
     if (problem.horizon is None) != (study.steps is not None):
         wanted = "steps" if problem.horizon is None else "episodes"
@@ -126,7 +127,7 @@ def check(study: StudySpec) -> Problem:
 
 
 def imported(path: str) -> Callable[..., Any]:
-    """What `package.module:name` is; modules beside where one is are found too."""
+    """The object `package.module:name`; modules in the current directory are found, too."""
     module, _, name = path.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
@@ -138,12 +139,13 @@ def imported(path: str) -> Callable[..., Any]:
 
 
 def _value(key: str, value: Any, problem: Problem) -> Any:
-    """An argument of an agent: confidence sets and learners are named in words."""
+    """An argument of an agent: names of confidence sets, knowledge and learners become objects."""
     if key == "confidence" and isinstance(value, str):
         if ":" in value:
             return imported(value)
         if value not in CONFIDENCES:
-            raise InvalidInput("no such confidence", [f"there is no {value!r}; there are {', '.join(CONFIDENCES)}"])
+            fault = f"confidence: there is no {value!r}; there are {', '.join(CONFIDENCES)}"
+            raise InvalidInput(NO_AGENT, [fault])
         return getattr(confidence, value)
     if key == "knowledge" and isinstance(value, str | list | tuple):
         if isinstance(value, str) and ":" in value:
@@ -154,7 +156,7 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
         word = content.pop("kind", None)
         kind = imported(word) if word and ":" in word else AGENTS.get(word or "")
         if kind is None:
-            raise InvalidInput("no such learner", [f"learner.kind {word!r}: there are {', '.join(AGENTS)}"])
+            raise InvalidInput(NO_AGENT, [f"learner.kind: there is no {word!r}; there are {', '.join(AGENTS)}"])
         arguments = {name: _value(name, argument, problem) for name, argument in content.items()}
         if "horizon" in inspect.signature(kind).parameters:
             arguments["horizon"] = problem.horizon
@@ -163,31 +165,24 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
 
 
 def _give_history(agent: Any, log: Any, problem: Problem) -> None:
-    """Fill an agent's counts from the files of a log."""
+    """Read a log, by index or by label, and add it to an agent's counts."""
     counts = getattr(getattr(agent, "learner", agent), "counts", None)
     stages, bounded = (1, True) if counts is None else (counts.stages, counts.bounded)
     files = log if isinstance(log, dict) else {"file": log}
     if (sha256 := files.get("sha256")) is not None and fingerprint(Path(files["file"])) != sha256:
-        raise InvalidInput("this log cannot be used", [f"{files['file']} has changed since the study was begun"])
-    found = read_history(files["file"], problem.space, stages=stages, bounded=bounded)  # by index
+        raise InvalidInput("this log cannot be used", [f"{files['file']} has changed since the first run of the study"])
+    options: dict[str, Any] = {"stages": stages, "bounded": bounded}
+    found = read_history(files["file"], problem.space, **options)  # by index
     if not found.used:
-        labels = (problem.state_labels, problem.action_labels)
-        found = read_history(
-            files["file"],
-            problem.space,
-            stages=stages,
-            bounded=bounded,
-            state_labels=labels[0],
-            action_labels=labels[1],
-            strict=True,
-        )
+        options |= {"state_labels": problem.state_labels, "action_labels": problem.action_labels}
+        found = read_history(files["file"], problem.space, strict=True, **options)
     if found.unusable:
         raise InvalidInput("this log has rows that cannot be used", found.summary().splitlines())
     found.into(agent)
 
 
 def _baseline(problem: Problem, is_known: bool) -> Baseline:
-    """The problem's baseline, with what is known of it."""
+    """The problem's baseline, with its exact gain and bias, or values, if they are known to the agent."""
     if not is_known:
         return Baseline(problem.baseline)
     if problem.horizon is not None:

@@ -1,4 +1,4 @@
-"""What is seen while a study runs: live bars on a terminal, plain lines elsewhere, nothing when quiet."""
+"""The progress of a study: bars on a terminal, plain lines elsewhere, nothing if quiet."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ EVERY = 10.0  # seconds between plain lines
 
 
 class Display:
-    """Counts what is done and shows it on stderr, so that output can be piped."""
+    """Counts finished runs and shows progress on stderr, so that output can be piped."""
 
     def __init__(self, study: StudySpec, todo: list[Task], done: dict[Task, dict[str, Any]], quiet: bool) -> None:
         self.study, self.quiet = study, quiet
@@ -32,9 +32,9 @@ class Display:
 
     @contextmanager
     def showing(self) -> Iterator[None]:
-        """While it is shown."""
+        """Show progress in this context."""
         if self.quiet or not self.console.is_terminal:
-            self.say(f"{self.study.name}: {self.total - self.before} runs to go, {self.before} there already")
+            self.say(f"{self.study.name}: {self.total - self.before} runs to do, {self.before} finished already")
             yield
             return
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
@@ -50,7 +50,7 @@ class Display:
         self._progress = None
 
     def finished(self, row: dict[str, Any]) -> None:
-        """One more run is done."""
+        """Count one finished run."""
         self.count += 1
         self._tally(row)
         spent = time.monotonic() - self.began
@@ -70,7 +70,7 @@ class Display:
             self.say(f"{self.count}/{self.total} runs, {rate:.1f} runs/s, {clock(left)} left, {seen}")
 
     def say(self, line: str) -> None:
-        """A plain line, unless quiet."""
+        """Print a line, unless quiet."""
         if not self.quiet:
             self.console.print(line, markup=False, soft_wrap=True)
 

@@ -1,7 +1,7 @@
-"""Where tasks run: processes of this machine, a Dask cluster, or Ray. A task that loses its worker is run again.
+"""Where tasks run: processes of this machine, a Dask cluster, or Ray. A task whose worker dies is run again.
 
-An engine is a generator: it takes tasks and yields (task, outcome) in whatever order they finish, the outcome being the
-bytes of a part or a `Failure`. Closing it stops what is running.
+An engine is a generator. It takes tasks and yields (task, outcome) in the order in which they finish; an outcome is the
+bytes of a part or a `Failure`. Closing the generator stops the running tasks.
 """
 
 import multiprocessing as mp
@@ -21,14 +21,14 @@ from surefooted.errors import MissingExtra, SurefootedError
 from surefooted.studies.spec import StudySpec, Task
 
 EngineName = Literal["local", "dask", "ray"]
-ATTEMPTS = 4  # a task that has lost its worker so often is given up
+ATTEMPTS = 4  # a task whose worker has died this many times has failed
 WHY = "out of memory, killed, or started from a script without `if __name__ == '__main__':`?"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a task has no part: what its run raised, or that its worker died again and again."""
+    """Why a task has no part: its run raised an exception, or its workers died."""
 
     reason: str
     details: str = ""
@@ -39,18 +39,18 @@ Engine = Callable[[StudySpec, Sequence[Task], int, str | None], Iterator[Outcome
 
 
 def attempt(study_json: str, setting: int, realisation: int) -> bytes | Failure:
-    """One task, on whatever worker: a part, or what went wrong."""
+    """Run one task on a worker: its part, or why it failed."""
     from surefooted.studies.realisation import work
 
     try:
-        with redirect_stdout(sys.stderr):  # what an agent prints must not end up in piped results
+        with redirect_stdout(sys.stderr):  # an agent may print; piped results must not contain that
             return work(study_json, setting, realisation)
-    except (Exception, SystemExit) as error:  # whatever a user's agent or problem raises is reported, not lost
+    except (Exception, SystemExit) as error:  # anything that a user's agent or problem raises is reported
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def local(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
-    """`jobs` processes of this machine, one task at a time each; one that dies costs its current task and no other."""
+    """Run tasks on `jobs` processes of this machine; a process that dies loses its current task only."""
     queue, attempts = deque(todo), dict.fromkeys(todo, 0)
     study_json = study.model_dump_json()
     workers: list[_Worker] = []
@@ -81,7 +81,7 @@ def local(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None
 
 
 def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
-    """A Dask cluster at an address, or one of `jobs` processes on this machine."""
+    """Run tasks on the Dask cluster at an address, or on a new one with `jobs` processes on this machine."""
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError as error:
@@ -112,7 +112,7 @@ def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None 
 
 
 def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
-    """A Ray cluster at an address, or one of `jobs` processes on this machine."""
+    """Run tasks on the Ray cluster at an address, or on a new one with `jobs` processes on this machine."""
     try:
         import ray as library
     except ImportError as error:
@@ -148,7 +148,7 @@ ENGINES: dict[str, Engine] = {"local": local, "dask": dask, "ray": ray}
 
 @contextmanager
 def pinned_threads() -> Iterator[None]:
-    """Within it, processes are started with one thread each, so that n workers use n cores."""
+    """Processes started in this context use one thread each, so that n workers use n cores."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
@@ -162,8 +162,8 @@ def pinned_threads() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Within it, processes are started that do not hear Ctrl-C, which is for their parent."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Processes started in this context ignore Ctrl-C; their parent handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -175,19 +175,19 @@ def _deaf() -> Iterator[None]:
 
 
 class _Worker:
-    """A process that runs one task after the other, and the pipe to it."""
+    """A process that runs one task after another, and the pipe to it."""
 
     def __init__(self, study_json: str) -> None:
         context = mp.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, study_json), daemon=True)
-        with pinned_threads(), _deaf():
+        with pinned_threads(), _ignoring_interrupts():
             self.process.start()
         other.close()
         self.task: Task | None = None
 
     def give(self, task: Task) -> None:
-        """Start a task; if the process is dead already, `take` will say so."""
+        """Start a task; if the process is dead, `take` reports it."""
         self.task = task
         try:
             self.pipe.send((task.setting, task.realisation))
@@ -195,7 +195,7 @@ class _Worker:
             pass
 
     def take(self) -> tuple[Task, bytes | Failure | None]:
-        """The task that is over, and its outcome: None if the process died."""
+        """The task that has ended, and its outcome; None if the process died."""
         assert self.task is not None
         task, self.task = self.task, None
         try:
@@ -214,8 +214,8 @@ class _Worker:
 
 
 def _serve(pipe: Connection, study_json: str) -> None:
-    """Run tasks as they come."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    """Run tasks as they arrive."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     while True:
         try:
             setting, realisation = pipe.recv()

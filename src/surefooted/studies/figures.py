@@ -1,4 +1,4 @@
-"""The paper's figures, as functions on axes, and as files that are the same byte for byte when they are made again."""
+"""The paper's figures, as functions on axes and as files; drawing a figure again gives the same bytes."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,9 +8,10 @@ import numpy as np
 
 from surefooted import solve
 from surefooted.errors import InvalidInput
-from surefooted.studies.building import build_problem
+from surefooted.evaluation.pictures import draw as picture
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
+from surefooted.studies.statistics import interval
 from surefooted.tables.space import Floats
 
 if TYPE_CHECKING:
@@ -37,36 +38,13 @@ STYLE: Any = {
     "svg.fonttype": "none",
 }
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
-WIDE = 16  # letters of a label that stands below a bar
-MANY = 8  # curves for which a legend has room
-BINS = 60  # of the share of baseline play: single decisions are all or nothing
-
-
-def interval(values: Floats) -> tuple[Floats, Floats]:
-    """The mean over the first axis, and the half-width of its 95 % confidence interval (Student's t)."""
-    n = len(values)
-    mean = values.mean(axis=0)
-    if n < 2:
-        return mean, np.full_like(mean, np.nan)
-    return mean, student(n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
-
-
-def student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t distribution, to 0.001 (from 5 on by Cornish and Fisher's expansion)."""
-    if freedom <= 4:
-        return (12.706204736, 4.302652730, 3.182446305, 2.776445105)[freedom - 1]
-    z = 1.959963984540054
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return float(z + sum(term / freedom ** (i + 1) for i, term in enumerate(terms)))
+WIDE = 16  # letters that fit below a bar
+MANY = 8  # curves whose legend fits inside a figure
+BINS = 60  # over which the share of baseline play is averaged: a single decision is all or nothing
 
 
 def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
-    """Mean regret with its 95 % confidence band, and that of always playing the baseline."""
+    """Mean regret with its 95 % confidence band, and the regret of always playing the baseline."""
     for setting in results.settings:
         steps, curves = results.curve(setting, column)
         _band(ax, steps, curves, setting)
@@ -77,12 +55,12 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
 
 
 def violations(ax: "Axes", results: Results) -> None:
-    """The share of the initial phase in which the condition does not hold: mean, 95 % interval, the paper's numbers."""
+    """The share of the initial phase in which the condition is violated: mean, 95 % interval, the paper's numbers."""
     labels = [_words(setting) for setting in results.settings]
     many = len(labels) > MANY or max(map(len, ", ".join(labels).split(", "))) > WIDE
     for i, setting in enumerate(results.settings):
         mean, half = interval(100 * results.column(setting, "violations_initial"))
-        if many:  # lying, one below the other
+        if many:  # horizontal bars, one below the other
             end = float(mean) + (float(half) if np.isfinite(half) else 0.0)
             ax.barh(i, float(mean), color=_colour(setting), height=0.6, xerr=half if np.isfinite(half) else None)
             ax.annotate(f"{float(mean):.3g} %", (end, i), textcoords="offset points", xytext=(4, 0), va="center")
@@ -115,7 +93,7 @@ def violations(ax: "Axes", results: Results) -> None:
 
 
 def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
-    """The margin over time: mean, and the smallest of all realisations as a thin line; below 0 is a violation."""
+    """The margin over time: the mean, and as a thin line the smallest of all realisations; below 0 is a violation."""
     for setting in results.settings:
         steps, curves = results.curve(setting, "margin")
         inside = steps <= max(last or steps[-1], steps[0])
@@ -129,7 +107,7 @@ def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
 
 
 def baseline_share(ax: "Axes", results: Results) -> None:
-    """The share of play that is the baseline's, over time, of the conservative settings."""
+    """The share of steps (or episodes) played with the baseline over time, for conservative settings."""
     for setting in results.settings:
         steps, kept = results.curve(setting, "baseline_steps")
         if kept[:, -1].max() == 0:
@@ -145,8 +123,8 @@ def baseline_share(ax: "Axes", results: Results) -> None:
 
 
 def baseline_regret(results: Results) -> tuple[Floats, Floats]:
-    """What always playing the baseline loses, exactly: steps and regret."""
-    study, problem = results.study, build_problem(results.study.problem)
+    """The steps of the curves, and the exact expected regret of always playing the baseline until then."""
+    study, problem = results.study, results.problem
     steps = np.unique(results.curves["step"].to_numpy())
     if problem.horizon is not None:
         best = solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start]
@@ -168,7 +146,12 @@ FIGURES: dict[str, Callable[["Axes", Results], None]] = {
 def make_figures(
     results: Results, out: str | Path | None = None, formats: Sequence[str] = ("png", "pdf")
 ) -> list[Path]:
-    """Write every figure of a study to a directory, DIR/figures unless told otherwise."""
+    """Draw every figure of a study; the files written.
+
+    - `results`: the results of a study, as `load` or `run_study` return them.
+    - `out`: the directory of the figures; by default `figures` in the directory of the study.
+    - `formats`: "png", "pdf" or "svg".
+    """
     import matplotlib.pyplot as plt
 
     folder = Path(out) if out is not None else results.path / "figures"
@@ -185,24 +168,24 @@ def make_figures(
         regret(axes[0], results)
         margin(axes[1], results, results.study.initial)
         violations(axes[2], results)
-        if many:  # one legend for all
+        if many:  # one legend for all panels
             for ax in axes[:2]:
                 ax.get_legend().remove()
                 ax.locator_params(axis="x", nbins=4)
             figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(results.study.title or results.study.name)
         written += save(figure, folder / "overview", formats)
-        written += save(build_problem(results.study.problem).draw(), folder / "problem", formats)
+        written += save(picture(results.problem), folder / "problem", formats)
     return written
 
 
 def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
-    """Regret and margin of the settings of several studies on one axis."""
+    """Draw the regret and the margin of the settings of several studies, each in one figure; the files written."""
     import matplotlib.pyplot as plt
 
     units = {results.study.unit for results in several}
     if len(units) > 1:
-        raise InvalidInput("these studies do not compare", ["some count steps and some episodes"])
+        raise InvalidInput("these studies cannot be compared", ["some count steps and some count episodes"])
     titles = distinct_titles(several)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -224,7 +207,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
 
 
 def distinct_titles(several: Sequence[Results]) -> dict[Path, str]:
-    """What to call each directory: its name, or as much of its path as tells it from the others."""
+    """A title for each directory: its name, with as many parent directories as make the titles distinct."""
     paths = {results.path: results.path.resolve() for results in several}
     for depth in range(1, max(len(path.parts) for path in paths.values()) + 1):
         titles = {given: "/".join(path.parts[-depth:]) for given, path in paths.items()}
@@ -234,7 +217,7 @@ def distinct_titles(several: Sequence[Results]) -> dict[Path, str]:
 
 
 def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
-    """Write a figure without anything in it that would change from one time to the next."""
+    """Write a figure without dates and versions, so that its bytes depend on what it shows alone."""
     import matplotlib.pyplot as plt
 
     metadata: dict[str, dict[str, Any]] = {
@@ -243,11 +226,11 @@ def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
         "svg": {"Date": None, "Creator": None},
     }
     written = []
-    figure.draw_without_rendering()  # lays it out, once for all formats
+    figure.draw_without_rendering()  # compute the layout once for all formats
     figure.set_layout_engine("none")
     for kind in formats:
         if kind not in metadata:
-            raise InvalidInput("no such format", [f"{kind!r}: there are {', '.join(metadata)}"])
+            raise InvalidInput("this figure cannot be written", [f"format {kind!r}: there are {', '.join(metadata)}"])
         written.append(path.with_name(f"{path.name}.{kind}"))
         figure.savefig(written[-1], metadata=metadata[kind])
     plt.close(figure)
@@ -262,13 +245,13 @@ def _band(ax: "Axes", steps: Floats, curves: Floats, setting: Setting) -> None:
 
 
 def _words(setting: Setting) -> str:
-    """A label that matplotlib takes as it is."""
+    """The label, escaped so that Matplotlib shows it literally."""
     label = setting.label.replace("$", r"\$")
     return f" {label}" if label.startswith("_") else label
 
 
 def _legend(ax: "Axes", where: Any) -> None:
-    """A legend, beside the figure if it is long."""
+    """A legend; a long one stands beside the figure."""
     handles, _ = ax.get_legend_handles_labels()
     if len(handles) > MANY:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
@@ -277,7 +260,7 @@ def _legend(ax: "Axes", where: Any) -> None:
 
 
 def _line(setting: Setting) -> dict[str, Any]:
-    turn = setting.index + setting.index // len(COLOURS)  # the same colour comes back with another dash
+    turn = setting.index + setting.index // len(COLOURS)  # a colour that is used again gets another dash
     return {"color": _colour(setting), "linestyle": DASHES[turn % len(DASHES)]}
 
 

@@ -1,4 +1,4 @@
-"""One realisation: run an agent, let the oracle judge it, keep a row and a curve."""
+"""One realisation: simulate an agent, evaluate its run exactly, and return a row and a curve."""
 
 import io
 import json
@@ -18,13 +18,13 @@ from surefooted.studies.building import build_agent, build_problem
 from surefooted.studies.spec import StudySpec, Task, seeds
 from surefooted.tables.space import Floats, Ints
 
-_problems: dict[str, Problem] = {}  # of this process: a worker runs many realisations of one
+_problems: dict[str, Problem] = {}  # built by this process: a worker runs many realisations of one problem
 
 
 def work(study_json: str, setting: int, realisation: int) -> bytes:
-    """Run one task of a study; what comes back is its part, as the bytes of a Parquet file.
+    """Run one task of a study and return its part, the bytes of a Parquet file.
 
-    The part holds the curve, and in its metadata the row, the study's identity and the task.
+    The part holds the curve; its metadata hold the row, the study's identity and the task.
     """
     study = StudySpec.model_validate_json(study_json)
     task = Task(setting, realisation)
@@ -81,7 +81,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "regret": drawn[last],
         "pseudo_regret": expected[last],
         "margin": result.margin[last],
-        "margin_min": np.minimum.reduceat(result.margin, first),  # of the bin, so that no violation disappears
+        "margin_min": np.minimum.reduceat(result.margin, first),  # since the point before: no violation is lost
         "budget": budget[last],
         "baseline_steps": conservative[last],
     }
@@ -89,14 +89,14 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
 
 
 def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats]:
-    """The regret of the rewards that were drawn, and that of what was played in expectation."""
+    """The regret of the rewards that were drawn, and the expected regret of the policies that were played."""
     if isinstance(result, EpisodicEvaluation):
         return result.realised_regret, result.regret
     return result.regret, result.pseudo_regret
 
 
 def baseline_play(played: Run | EpisodicRun) -> Ints:
-    """Steps (or episodes) played with the baseline so far, at each of them."""
+    """How many steps (or episodes) were played with the baseline, after each step (or episode)."""
     if isinstance(played, EpisodicRun):
         return np.cumsum(~played.explored)
     kept = np.zeros(played.steps, dtype=np.int64)
@@ -107,7 +107,7 @@ def baseline_play(played: Run | EpisodicRun) -> Ints:
 
 
 def budgets(played: Run | EpisodicRun) -> Floats:
-    """The margin that was proved at the last decision, at each step (or episode); NaN if the agent keeps none."""
+    """The budget of the last decision, at each step (or episode); NaN if the agent keeps no budget."""
     proved = np.array([np.nan if d.budget is None else d.budget for d in played.decisions])
     if isinstance(played, EpisodicRun):
         return proved

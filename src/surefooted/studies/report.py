@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a study: what was run, the table, the figures, the paper's numbers beside ours."""
+"""One self-contained HTML page about a study: the table, the figures, the paper's numbers beside ours, what was run."""
 
 import base64
 import html
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from surefooted.evaluation.summary import of_problem
-from surefooted.studies.building import build_problem
-from surefooted.studies.figures import interval, make_figures
-from surefooted.studies.folder import write
+from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
+from surefooted.studies.statistics import interval, table
+from surefooted.tables.files import write
 
-COLUMNS = {  # of the table: what it says, the column, how it is printed
+COLUMNS = {  # of the table: its heading, the column of `statistics.table`, how it is printed
     "regret": ("regret", "{:,.0f}"),
     "expected regret": ("pseudo_regret", "{:,.0f}"),
     "played with the baseline": ("baseline_steps", "{:,.0f}"),
@@ -25,15 +25,15 @@ COLUMNS = {  # of the table: what it says, the column, how it is printed
     "seconds per run": ("seconds", "{:.2f}"),
 }
 CAPTIONS = {
-    "regret": "Expected regret: mean and 95 % confidence band; dashed, what always playing the baseline loses.",
-    "margin": "Margin over (1 − α) of the baseline, exactly: mean (thick) and smallest of all realisations (thin). "
+    "regret": "Expected regret: mean and 95 % confidence band. Dashed: the regret of always playing the baseline.",
+    "margin": "The exact margin over (1 − α) of the baseline: mean (thick) and smallest of all realisations (thin). "
     "Below 0 the condition is violated. The scale is linear between −10 and 10 and logarithmic beyond.",
-    "margin-initial": "The same in the initial phase.",
-    "violations": "Share of the initial phase in which the condition does not hold: mean and 95 % interval.",
-    "baseline-share": "Share of play that is the baseline's.",
+    "margin-initial": "The exact margin in the initial phase.",
+    "violations": "Share of the initial phase in which the condition is violated: mean and 95 % confidence interval.",
+    "baseline-share": "Share of steps or episodes played with the baseline.",
     "problem": "The problem: its baseline and an optimal policy.",
 }
-NARROW = "\u202f"  # a narrow space between thousands
+THIN_SPACE = "\u202f"  # between thousands
 STYLE = """
 :root { color-scheme: light dark; --line: #ccc; --soft: #666; }
 @media (prefers-color-scheme: dark) { :root { --line: #444; --soft: #aaa; } }
@@ -50,36 +50,25 @@ pre { overflow-x: auto; padding: .8rem; border: 1px solid var(--line); }
 """
 
 
-def table(results: Results) -> list[dict[str, Any]]:
-    """One row per setting: how many runs, the mean and the 95 % half-width of each column, runs with violations."""
-    rows = []
-    for setting in results.settings:
-        row: dict[str, Any] = {"setting": setting.label, "alpha": setting.alpha}
-        row["realisations"] = len(results.column(setting, "regret"))
-        for name, _ in COLUMNS.values():
-            mean, half = interval(results.column(setting, name).astype(float))
-            row[name], row[f"{name}_half"] = float(mean), float(half)
-        row["min_margin"] = float(results.column(setting, "min_margin").min())
-        del row["min_margin_half"]
-        row["runs_violated"] = int((results.column(setting, "violations_total") > 0).sum())
-        rows.append(row)
-    return rows
-
-
 def make_report(results: Results, out: str | Path | None = None, drawn: Sequence[Path] | None = None) -> Path:
-    """Write the page, DIR/report.html unless told otherwise, with the figures that are `drawn` already if they are."""
+    """Write the page, and return its path.
+
+    - `results`: the results of a study, as `load` or `run_study` return them.
+    - `out`: the file; by default report.html in the directory of the study.
+    - `drawn`: the files of the figures, if `make_figures` has drawn them already.
+    """
     path = Path(out) if out is not None else results.path / "report.html"
     figures = {p.stem: p for p in drawn or () if p.suffix == ".png"}
     figures = figures or {p.stem: p for p in make_figures(results, formats=("png",))}
-    study, body = results.study, []
+    study, rows, body = results.study, table(results), []
     body.append(f"<h1>{_text(study.title or study.name)}</h1>")
-    length = f"{study.length:,}".replace(",", NARROW)
+    length = f"{study.length:,}".replace(",", THIN_SPACE)
     done, asked = results.runs.num_rows, study.realisations * len(study.settings)
     about = f"{study.realisations} realisations of {length} {study.unit}, seed {study.seed}"
-    about = f"Unfinished: {done} of {asked} runs. To be {about}" if done < asked else about
+    about = f"Unfinished: {done} of {asked} runs of {about}" if done < asked else about
     body.append(f"<p class=soft>{_text(about)}</p><p>{_text(study.about)}</p>")
-    body.append(f"<p>{_text(_verdict(results))}</p>")
-    body.append("<h2>Results</h2>" + _results(results))
+    body.append(f"<p>{_text(_verdict(rows))}</p>")
+    body.append("<h2>Results</h2>" + _results(rows))
     body.append("<div class=figures>")
     for name, caption in CAPTIONS.items():
         body.append(_figure(figures[name], caption))
@@ -95,9 +84,9 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     return path
 
 
-def _verdict(results: Results) -> str:
-    """In one sentence, who broke the promise."""
-    broken = [(row["setting"], row["runs_violated"], row["realisations"]) for row in table(results)]
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    """Which settings violated the condition, in one or two sentences."""
+    broken = [(row["setting"], row["runs_violated"], row["realisations"]) for row in rows]
     guilty = [f"{label} in {bad} of {runs} runs" for label, bad, runs in broken if bad]
     clean = [label for label, bad, _ in broken if not bad]
     said = [f"The condition is violated by {'; '.join(guilty)}." if guilty else "The condition is never violated."]
@@ -106,28 +95,29 @@ def _verdict(results: Results) -> str:
     return " ".join(said)
 
 
-def _results(results: Results) -> str:
+def _results(rows: list[dict[str, Any]]) -> str:
+    """The table of the settings."""
     head = ["setting", "runs", *COLUMNS, "runs with a violation"]
-    rows = []
-    for row in table(results):
+    lines = []
+    for row in rows:
         cells = [row["setting"], str(row["realisations"])]
         for name, form in COLUMNS.values():
             half = row.get(f"{name}_half", np.nan)
             with_half = np.isfinite(half) and name != "seconds"
             cell = form.format(row[name]) + (f"\u00a0±\u00a0{form.format(half)}" if with_half else "")
-            cells.append(cell.replace(",", NARROW))
-        rows.append([*cells, str(row["runs_violated"])])
-    note = "Mean ± half-width of its 95 % confidence interval (Student's t); the smallest margin is that of all runs."
-    return _table(head, rows) + f"<p class=soft>{_text(note)}</p>"
+            cells.append(cell.replace(",", THIN_SPACE))
+        lines.append([*cells, str(row["runs_violated"])])
+    note = "Mean ± half-width of its 95 % confidence interval (Student's t); the smallest margin is over all runs."
+    return _table(head, lines) + f"<p class=soft>{_text(note)}</p>"
 
 
 def _claims(results: Results) -> str:
-    """Every number that the paper prints, ours, and what is known of the difference."""
+    """Every number that the paper prints, our number, and a note on the difference."""
     rows = []
-    for fact in of_problem(build_problem(results.study.problem), False):
+    for fact in of_problem(results.problem, False):
         if fact.paper is not None:
             ours = f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
-            differs = "" if ours == f"{fact.paper:g}" else "The paper does not print all that defines its problem."
+            differs = "" if ours == f"{fact.paper:g}" else "The paper does not define its problem completely."
             rows.append([fact.words, f"{fact.paper:g}", ours, differs])
     for claim in results.study.claims:
         rows.append([claim.what, f"{claim.value:g}", _ours(results, claim.agent, claim.column), claim.note])

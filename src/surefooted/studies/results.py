@@ -1,7 +1,8 @@
-"""The tables of a study that was run, for figures, reports and whoever wants to look."""
+"""The results of a study: its tables, for figures, reports and analyses of your own."""
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,13 +12,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from surefooted.errors import UnreadableFile
+from surefooted.problems import Problem
+from surefooted.studies.building import build_problem
 from surefooted.studies.folder import Folder
 from surefooted.studies.spec import Setting, StudySpec
 
 
 @dataclass(frozen=True)
 class Results:
-    """The tables of a study: `runs`, one row per realisation, and `curves`, downsampled."""
+    """The results of a study that was run.
+
+    - `study`: the study.
+    - `runs`: a pyarrow Table with one row per realisation.
+    - `curves`: a pyarrow Table with the curves of all realisations, downsampled.
+    - `manifest`: versions, machine, seeds.
+    - `path`: the directory of the study.
+    """
 
     study: StudySpec
     runs: pa.Table
@@ -27,12 +37,12 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read the directory of a study, combining its parts first if the tables are not of all of them."""
+        """Read the directory of a study; its tables are made again if they do not hold all parts."""
         folder = Folder(path)
         study, runs = folder.held, folder.path / "runs.parquet"
         if folder.recorded not in (None, study.identity):
             raise UnreadableFile(
-                f"{path}: the runs are not of this study.toml: it was changed, or another version made them"
+                f"{path}: the runs do not belong to study.toml: it was changed, or another version wrote the runs"
             )
         if folder.parts.exists() and not folder.is_combined():
             folder.combine()
@@ -44,6 +54,11 @@ class Results:
         except (OSError, pa.ArrowException, ValueError) as error:
             raise UnreadableFile(f"{path} is damaged: {error}") from error
         return cls(study, table.replace_schema_metadata(None), curves, about, folder.path)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem of the study."""
+        return build_problem(self.study.problem)
 
     @property
     def settings(self) -> list[Setting]:
@@ -64,5 +79,9 @@ class Results:
 
 
 def load(path: str | Path) -> Results:
-    """The results of a study."""
+    """The results of the study in a directory, as `run_study` or `surefooted run` left them.
+
+    results = sf.studies.load("results/inventory")
+    results.runs.to_pandas().groupby("label").pseudo_regret.mean()
+    """
     return Results.load(path)

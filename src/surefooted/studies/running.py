@@ -1,4 +1,4 @@
-"""Running a study: what is not there yet is given to an engine, and every run is kept as soon as it is done."""
+"""Running a study: an engine computes the missing runs, and each run is saved as soon as it is finished."""
 
 import os
 import shlex
@@ -13,13 +13,14 @@ from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies.building import check
 from surefooted.studies.display import Display
 from surefooted.studies.engines import Failure, engine
-from surefooted.studies.folder import Folder, write
+from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
+from surefooted.tables.files import write
 
 
 class Interrupted(SurefootedError):
-    """Stopped by Ctrl-C; what was finished is kept."""
+    """Stopped by Ctrl-C; finished runs are kept."""
 
 
 def run_study(
@@ -33,19 +34,32 @@ def run_study(
     resume: bool = True,
     quiet: bool = True,
 ) -> Results:
-    """Run what is missing of a study (or of one shard of it) in a directory, and return its tables."""
+    """Run a study in a directory and return its results; runs that are finished already are kept.
+
+    - `study`: what `read` or `parse` returned.
+    - `out`: the directory.
+    - `jobs`: the number of processes; by default one per core.
+    - `engine_name`: "local", "dask" or "ray".
+    - `address`: of an existing Dask or Ray cluster.
+    - `shard`: (i, n) runs only every n-th run, starting with the i-th.
+    - `resume`: False refuses a directory that holds the same study already.
+    - `quiet`: False shows progress.
+
+    >>> import surefooted as sf
+    >>> agents = {"ucrl2": {"kind": "UCRL2"}}
+    >>> study = sf.studies.parse({"name": "mine", "problem": "riverswim", "steps": 500, "agents": agents})
+    >>> results = sf.studies.run_study(study, "results/mine", jobs=1)
+    >>> results.runs.num_rows
+    20
+    """
     if address is not None and engine_name == "local":
-        raise InvalidInput("this study cannot be run so", ["an address needs the engine dask or ray"])
-    jobs = (
-        jobs
-        if jobs is not None
-        else max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    )
+        raise InvalidInput("this study cannot be run", ["an address needs the engine dask or ray"])
+    jobs = _cores() if jobs is None else jobs
     faults = [] if jobs >= 1 else [f"jobs {jobs} must be at least 1"]
     if not 1 <= shard[0] <= shard[1]:
         faults.append(f"shard {shard[0]}/{shard[1]}: i/n needs 1 <= i <= n")
     if faults:
-        raise InvalidInput("this study cannot be run so", faults)
+        raise InvalidInput("this study cannot be run", faults)
     play = engine(engine_name)
     check(study)
     folder = Folder(out)
@@ -55,7 +69,7 @@ def run_study(
     todo = [task for task in wanted if task not in done]
     display = Display(study, todo, done, quiet)
     for fault in damaged:
-        display.say(f"{fault}; it is run again")
+        display.say(f"{fault}; this run is repeated")
     failures: dict[Task, Failure] = {}
     with display.showing(), _listening() as stopped:
         outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
@@ -71,7 +85,7 @@ def run_study(
                     raise KeyboardInterrupt
         except OSError as error:
             fault = f"{error.strerror or error}: {error.filename or folder.path}"
-            raise SurefootedError(f"cannot go on in {folder.path}: {fault}; what is there is kept") from error
+            raise SurefootedError(f"cannot write to {folder.path}: {fault}. Finished runs are kept.") from error
         except KeyboardInterrupt:
             kept = display.count
             folder.combine()
@@ -80,7 +94,8 @@ def run_study(
             command += ["--address", address] if address is not None else []
             command += ["--shard", f"{shard[0]}/{shard[1]}"] if shard[1] > 1 else []
             raise Interrupted(
-                f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. Go on with: {shlex.join(command)}"
+                f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. "
+                f"Continue with: {shlex.join(command)}"
             ) from None
         finally:
             close = getattr(outcomes, "close", None)
@@ -92,9 +107,14 @@ def run_study(
     return Results.load(out)
 
 
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def _listening() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, too: where an interrupt is raised it may be swallowed, as within a finaliser."""
+    """An event that Ctrl-C sets, since a KeyboardInterrupt can be lost if it is raised within a finaliser."""
     stopped = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -119,7 +139,7 @@ def _errors(folder: Folder) -> Path:
 
 
 def _report(study: StudySpec, folder: Folder, failures: dict[Task, Failure]) -> str:
-    """What to say of runs that failed."""
+    """The message about runs that failed."""
     shown: Sequence[tuple[Task, Failure]] = list(failures.items())[:5]
     lines = [f"{len(failures)} runs failed; the others are kept in {folder.path}"]
     for task, failure in shown:

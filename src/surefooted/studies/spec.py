@@ -1,4 +1,4 @@
-"""What a study is: a problem, agents, a length, realisations and a seed, from a TOML file, checked all at once.
+"""What a study is: a problem, agents, a length, realisations and a seed.
 
     name = "stock"
     steps = 70_000
@@ -9,35 +9,18 @@
     kind = "CUCRL2"                  # or "package.module:Class"; the rest are its arguments
     alpha = [0.05, 0.1]
 
-A *setting* is an agent with one α. Each has as many realisations as the study says, each with a seed of its own.
+A *setting* is an agent with one α. A *realisation* is one run of a setting, with its own seed.
 """
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import tomli_w
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-
-from surefooted.errors import InvalidInput, UnreadableFile
-from surefooted.tables.files import fingerprint
-
-PAPER = (
-    "inventory",
-    "maintenance",
-    "gridworld",
-    "certificates",
-    "structure",
-    "structure-maintenance",
-    "structure-gridworld",
-)  # the studies that come with the package
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[
@@ -46,6 +29,7 @@ Shares = Annotated[
     AfterValidator(lambda x: _distinct(x)),
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
+NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
 NUMBERS = (
     *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
     *("violations_initial", "violations_total", "min_margin", "seconds"),
@@ -57,7 +41,7 @@ class _Strict(BaseModel):
 
 
 class ProblemSpec(BaseModel):
-    """A problem by name, file or function, and the parameters it is made with (all other keys)."""
+    """A problem by name, file or function, and its parameters (all other keys)."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -69,7 +53,10 @@ class ProblemSpec(BaseModel):
 
 
 class AgentSpec(BaseModel):
-    """An agent by name or class, the α's it is run (or, if it is not conservative, judged) with, and its arguments."""
+    """An agent by name or class, its values of α, and its arguments (all other keys).
+
+    An agent that is not conservative does not use α; its runs are evaluated with it.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str
@@ -84,14 +71,14 @@ class AgentSpec(BaseModel):
 
 
 class RecordSpec(_Strict):
-    """What to keep of a run: so many points of its curves, and how many steps are its initial phase."""
+    """What to record of a run: the number of points of its curves, and the length of its initial phase."""
 
     points: int = Field(default=400, strict=True, ge=2, le=100_000)
     initial: Count | None = None
 
 
 class Claim(_Strict):
-    """A number that the paper prints, and where ours stands: a column of the table of runs, for one agent."""
+    """A number that the paper prints, and the agent and column of the table of runs to compare it with."""
 
     what: str
     value: float
@@ -101,7 +88,17 @@ class Claim(_Strict):
 
 
 class StudySpec(_Strict):
-    """The whole study."""
+    """A study, as `read` and `parse` return it.
+
+    - `name`, `title`, `about`: for people.
+    - `problem`, `agents`: what is run.
+    - `steps` or `episodes`: the length of a run.
+    - `realisations`: the number of runs of each setting.
+    - `seed`: of all runs.
+    - `alpha`: the values of α for agents that give none.
+    - `record`: what to keep of each run.
+    - `claims`: numbers that the paper prints.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     title: str = ""
@@ -131,22 +128,22 @@ class StudySpec(_Strict):
 
     @property
     def length(self) -> int:
-        """Steps, or episodes."""
+        """The number of steps or episodes of a run."""
         return self.steps or self.episodes or 0
 
     @property
     def unit(self) -> str:
-        """What the length is counted in."""
+        """The unit of the length: "steps" or "episodes"."""
         return "steps" if self.steps else "episodes"
 
     @property
     def initial(self) -> int:
-        """The initial phase, in which violations are counted apart: a tenth of the run unless told otherwise."""
+        """The length of the initial phase, whose violations are counted separately; by default a tenth of the run."""
         return self.record.initial or max(1, self.length // 10)
 
     @cached_property
     def settings(self) -> "list[Setting]":
-        """Each agent with each of its α's."""
+        """Each agent with each of its values of α."""
         pairs = [(name, alpha) for name, agent in self.agents.items() for alpha in agent.alpha or self.alpha]
         return [Setting(i, name, alpha, self._label(name, alpha)) for i, (name, alpha) in enumerate(pairs)]
 
@@ -159,14 +156,13 @@ class StudySpec(_Strict):
 
     @property
     def identity(self) -> str:
-        """What tells it from other studies: everything that changes a run. More realisations are the same study."""
-        ignored = {"realisations", "title", "about", "claims", "name"}
-        content = self.model_dump(mode="json", exclude=ignored, exclude_none=True)
+        """A hash of everything that changes a run; the same study with more realisations has the same identity."""
+        content = self.model_dump(mode="json", exclude=NOT_IDENTITY, exclude_none=True)
         content["settings"] = [(setting.agent, setting.alpha) for setting in self.settings]  # their order counts
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
-        """The study as a TOML file, everything resolved."""
+        """The study as a TOML file, with all defaults."""
         return tomli_w.dumps(json.loads(self.model_dump_json(exclude_none=True)))
 
 
@@ -189,104 +185,25 @@ class Task:
 
     @property
     def name(self) -> str:
-        """What its part is called."""
+        """The name of its part."""
         return f"{self.setting:03d}-{self.realisation:06d}"
 
 
 def tasks(study: StudySpec, shard: tuple[int, int] = (1, 1)) -> list[Task]:
-    """Everything there is to run, realisation by realisation; with a shard (i, n), every n-th from the i-th on."""
+    """All tasks of a study, realisation by realisation; with a shard (i, n), every n-th task from the i-th on."""
     every = [Task(s.index, k) for k in range(study.realisations) for s in study.settings]
     return every[shard[0] - 1 :: shard[1]]
 
 
 def seeds(study: StudySpec, task: Task) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
-    """The seeds of the world and of the agent: the same on any engine, any number of workers, in any order."""
+    """The seeds of the problem and of the agent; they depend on the study's seed and on the task alone."""
     root = np.random.SeedSequence(study.seed, spawn_key=(task.setting, task.realisation))
     world, agent = root.spawn(2)
     return world, agent
 
 
-def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
-    """A study from a TOML file, or by the name of one that comes with the package, with `KEY=VALUE` overrides."""
-    where = Path(source)
-    if str(source) in PAPER:
-        text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
-    else:
-        try:
-            text = where.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            hint = f"A study is a TOML file, or one of {', '.join(PAPER)}."
-            raise UnreadableFile(f"cannot read the study {source}: {error}. {hint}") from error
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UnreadableFile(f"{source} is not TOML: {error}") from error
-    for override in overrides:
-        _override(raw, override)
-    problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
-    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # beside the study, wherever it is run
-        file = (where.parent / str(problem["name"])).resolve()
-        raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
-    for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
-        if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # likewise
-            file = (where.parent / agent["history"]).resolve()
-            agent["history"] = {"file": str(file), "sha256": fingerprint(file)}
-    return parse(raw, str(source))
-
-
-def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
-    """A study from its content; every fault at once, with its path."""
-    infinite: list[str] = []
-    raw = _clean(raw, "", infinite)
-    if infinite:
-        raise InvalidInput(f"{source} is not a valid study", [f"{path}: must be finite" for path in infinite])
-    try:
-        return StudySpec.model_validate(raw)
-    except ValidationError as error:
-        faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
-        raise InvalidInput(f"{source} is not a valid study", faults) from error
-
-
-def _clean(value: Any, path: str, infinite: list[str]) -> Any:
-    """A value without entries that are None; paths of numbers that are not finite are noted."""
-    if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if item is not None}
-        return {key: _clean(item, f"{path}.{key}".lstrip("."), infinite) for key, item in kept.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(item, f"{path}.{i}", infinite) for i, item in enumerate(value)]
-    if isinstance(value, float) and not np.isfinite(value):
-        infinite.append(path)
-    return value
-
-
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Some values, none of them twice."""
+    """The values, if there is at least one and none occurs twice."""
     if not values or len(set(values)) < len(values):
         raise ValueError("give at least one α, and none twice")
     return values
-
-
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")
-
-
-def _override(raw: dict[str, Any], override: str) -> None:
-    """Set one value by its dotted path; the value is TOML, or else a word."""
-    path, equals, text = override.partition("=")
-    if not equals or not path:
-        raise InvalidInput(
-            "no such override", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
-        )
-    try:
-        value = tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *parents, last = path.strip().split(".")
-    if parents[:1] == ["problem"] and isinstance(raw.get("problem"), str):
-        raw["problem"] = {"name": raw["problem"]}
-    table = raw
-    for key in parents:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise InvalidInput("no such override", [f"{path}: {key} is a value, not a table"])
-    table[last] = value

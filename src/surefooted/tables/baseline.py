@@ -1,10 +1,10 @@
-"""The policy in use today, and what is known of it."""
+"""The baseline: the policy in use today, and what is known about it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from surefooted.arrays import real_numbers
+from surefooted.arrays import freeze, real_numbers
 from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
@@ -12,10 +12,19 @@ from surefooted.tables.space import Floats
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """A policy with what is known of it; what is not is estimated while it is played.
+    """The policy in use today, and what is known about it; agents estimate what is not known while they play it.
 
-    Average reward: its gain and bias (Asm. `asm:baseline`), both or neither; the bias may be shifted by any constant.
-    Finite horizon: `values` [S], what it earns in an episode from each state (or [H + 1, S], whose first row is that).
+    >>> import surefooted as sf
+    >>> problem = sf.problems.inventory()
+    >>> unknown = sf.Baseline(problem.baseline)
+    >>> exact = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+    >>> known = sf.Baseline(problem.baseline, gain=exact.gain, bias=exact.bias)
+
+    - `policy`: what is played today.
+    - `gain`, `bias`: for average reward (Asm. `asm:baseline`). Give both or neither; any constant may be added to
+      the bias [S].
+    - `values`: for a finite horizon, the expected reward of an episode from each state, [S]; or the values of all
+      stages, [H + 1, S], whose first row is that.
     """
 
     policy: Policy
@@ -24,7 +33,7 @@ class Baseline:
     values: Floats | None = None  # [S] or [H + 1, S]
 
     def __post_init__(self) -> None:
-        """Refuse what no policy could have."""
+        """Check that a policy can have this gain, this bias and these values."""
         faults, r_max = [], self.policy.space.r_max
         if self.policy.horizon is not None and self.gain is not None:
             faults.append(f"the policy has {self.policy.horizon} decision rules: an average-reward baseline has one")
@@ -38,7 +47,7 @@ class Baseline:
                 faults.append(f"bias has shape {bias.shape}, not ({self.policy.space.n_states},)")
             elif not np.all(np.isfinite(bias)):
                 faults.append("bias has entries that are not finite")
-            bias.flags.writeable = False
+            freeze(bias)
             object.__setattr__(self, "bias", bias)
         if self.values is not None:
             values = real_numbers("values", self.values, faults)
@@ -48,14 +57,14 @@ class Baseline:
                 faults.append("values has entries that are negative or not finite")
             if self.gain is not None:
                 faults.append("give gain and bias (average reward) or values (finite horizon), not both")
-            values.flags.writeable = False
+            freeze(values)
             object.__setattr__(self, "values", values)
         if faults:
             raise InvalidInput("this baseline is not valid", faults)
 
     @property
     def start_values(self) -> Floats | None:
-        """What it earns in an episode from each state, [S]."""
+        """The expected reward of an episode from each state, [S], if it is known."""
         if self.values is None or self.values.ndim == 1:
             return self.values
         return np.asarray(self.values[0])

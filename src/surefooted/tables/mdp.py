@@ -8,27 +8,37 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
+from surefooted.arrays import FrozenArrays, freeze, normalise, real_numbers, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.tables import files
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Bools, Floats, Ints, Space
-
-ROW_TOLERANCE = 1e-9  # how far from 1 a row may sum; within it, the row is divided by its sum
-ROUNDING = 1e-14  # a row as close to 1 as this is left as it is, so that saving and loading change no digit
-
-_RANGE_HINT = (
-    "Rewards must lie in [0, r_max]: give `r_max`, or `reward_range=(low, high)` to have them mapped to [0, 1]."
-)
+from surefooted.tables.transitions import REFUSED, Entries, Scale, hint, mean_rewards, row_faults, sorted_rows
 
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP(FrozenArrays):
     """The true MDP: where each pair leads and what it earns on average.
 
+    Build one with `from_arrays` (dense), `from_pairs` (a mapping) or `from_transitions` (a list):
+
+    >>> import surefooted as sf
+    >>> mdp = sf.TabularMDP.from_pairs({
+    ...     (0, 0): (0.1, {0: 1.0}),  # (state, action): (mean reward, {next state: probability})
+    ...     (0, 1): (0.0, {0: 0.2, 1: 0.8}),
+    ...     (1, 0): (1.0, {0: 0.5, 1: 0.5}),
+    ... })
+    >>> mdp
+    TabularMDP(n_states=2, n_pairs=3, nnz=5)
+
     The row of pair k is next_state[next_ptr[k] : next_ptr[k + 1]] with probabilities p[...]: increasing states,
-    positive probabilities, sum 1. `r[k]` is the mean reward in [0, r_max]; a drawn reward deviates from it by `noise`
-    only. In the user's own units a reward is `reward_offset + reward_scale * r`.
+    positive probabilities, sum 1.
+
+    - `space`: the state–action pairs and the largest reward.
+    - `next_ptr`, `next_state`, `p`: the rows, [K + 1], [nnz] and [nnz].
+    - `r`: the mean reward of each pair, in [0, r_max], [K].
+    - `noise`: how a drawn reward deviates from its mean; by default it does not.
+    - `reward_offset`, `reward_scale`: in the user's own units, a reward r is `reward_offset + reward_scale * r`.
     """
 
     space: Space
@@ -41,7 +51,7 @@ class TabularMDP(FrozenArrays):
     reward_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check every row and every reward, and freeze the arrays."""
+        """Check all rows and rewards, and freeze the arrays."""
         faults: list[str] = []
         if not isinstance(self.noise, Noise):
             faults.append(f'noise must be a Noise, as in Noise("bernoulli"), not {self.noise!r}')
@@ -50,19 +60,17 @@ class TabularMDP(FrozenArrays):
         for name in ("p", "r"):
             object.__setattr__(self, name, real_numbers(name, getattr(self, name), faults))
         if faults := faults or _faults(self):
-            raise InvalidInput("this MDP is not valid", faults, _hint(faults))
-        sums = np.add.reduceat(self.p, self.next_ptr[:-1])
-        sums[np.abs(sums - 1) <= ROUNDING] = 1.0
-        np.divide(self.p, np.repeat(sums, np.diff(self.next_ptr)), out=self.p)
+            raise InvalidInput(REFUSED, faults, hint(faults))
+        normalise(self.p, self.next_ptr)
         freeze(self.next_ptr, self.next_state, self.p, self.r)
 
     @property
     def stages(self) -> int:
-        """One: all stages of a finite horizon share these dynamics."""
+        """1: all stages of a finite horizon share these dynamics."""
         return 1
 
     def stage(self, h: int) -> "TabularMDP":
-        """The dynamics of stage h: these."""
+        """The dynamics of stage h: this table."""
         return self
 
     @classmethod
@@ -76,11 +84,23 @@ class TabularMDP(FrozenArrays):
         r_max: float = 1.0,
         reward_range: tuple[float, float] | None = None,
     ) -> Self:
-        """The table of dense p [S, A, S] and r [S, A]; pairs not `available` [S, A] are ignored, whatever they hold."""
+        """The table of dense arrays.
+
+        - `p`: transition probabilities, [S, A, S].
+        - `r`: mean rewards, [S, A].
+        - `available`: which actions each state has, [S, A]; p and r are ignored elsewhere. By default all of them.
+        - `noise`: reward noise.
+        - `r_max`: the largest reward; mean rewards must lie in [0, r_max].
+        - `reward_range`: (low, high) of the rewards; they are mapped to [0, 1]. Give this or `r_max`.
+
+        >>> import surefooted as sf
+        >>> sf.TabularMDP.from_arrays(p=[[[0.5, 0.5]], [[1.0, 0.0]]], r=[[3.0], [-1.0]], reward_range=(-1, 3)).r
+        array([1., 0.])
+        """
         faults: list[str] = []
         p, r = real_numbers("p", p, faults), real_numbers("r", r, faults)
         if faults:
-            raise InvalidInput("this MDP is not valid", faults)
+            raise InvalidInput(REFUSED, faults)
         if p.ndim != 3 or p.shape[0] != p.shape[-1] or p.size == 0:
             faults.append(f"p has shape {p.shape}; it must be [S, A, S] and not empty")
         if r.shape != p.shape[:2]:
@@ -89,14 +109,11 @@ class TabularMDP(FrozenArrays):
         if mask.shape != p.shape[:2] or mask.dtype != np.bool_:
             faults.append(f"available is {mask.dtype} {mask.shape}; it must be boolean {p.shape[:2]}")
         if faults:
-            raise InvalidInput("this MDP is not valid", faults)
+            raise InvalidInput(REFUSED, faults)
         state, action, next_state = np.nonzero((p != 0) & mask[:, :, None])
-        pair_state, pair_action = np.nonzero(mask)
-        return cls._from_entries(
-            (state, action, next_state, p[state, action, next_state]),
-            (pair_state, pair_action, r[mask]),
-            (p.shape[0], noise, r_max, reward_range),
-        )
+        transitions = (state, action, next_state, p[state, action, next_state])
+        pairs = (*np.nonzero(mask), r[mask])
+        return cls._of_rows(transitions, pairs, noise, p.shape[0], Scale(r_max, reward_range))
 
     @classmethod
     def from_pairs(
@@ -108,14 +125,17 @@ class TabularMDP(FrozenArrays):
         r_max: float = 1.0,
         reward_range: tuple[float, float] | None = None,
     ) -> Self:
-        """The table of `{(s, a): (mean reward, {s_next: probability})}`: only what exists is written down."""
+        """The table of `{(s, a): (mean reward, {s_next: probability})}`; the other arguments are as in `from_arrays`.
+
+        Without `n_states` the largest state that is mentioned is the last.
+        """
         if not pairs:
-            raise InvalidInput("this MDP is not valid", ["it has no state–action pair"])
+            raise InvalidInput(REFUSED, ["it has no state–action pair"])
         entries = [(s, a, y, p) for (s, a), (_, row) in pairs.items() for y, p in row.items()]
+        transitions = tuple(list(column) for column in zip(*entries, strict=True)) or ([],) * 4
         rewards = [(s, a, reward) for (s, a), (reward, _) in pairs.items()]
-        entry_columns = tuple(list(column) for column in zip(*entries, strict=True)) or ([],) * 4
-        reward_columns = tuple(list(column) for column in zip(*rewards, strict=True))
-        return cls._from_entries(entry_columns, reward_columns, (n_states, noise, r_max, reward_range))
+        columns = tuple(list(column) for column in zip(*rewards, strict=True))
+        return cls._of_rows(transitions, columns, noise, n_states, Scale(r_max, reward_range))
 
     @classmethod
     def from_transitions(
@@ -131,7 +151,18 @@ class TabularMDP(FrozenArrays):
         r_max: float = 1.0,
         reward_range: tuple[float, float] | None = None,
     ) -> Self:
-        """The table of a list of transitions with rewards r(s, a, s'), all [nnz]; r(s, a) is their mean under p."""
+        """The table of a list of transitions with rewards r(s, a, s'), all [nnz]; r(s, a) is their mean under p.
+
+        A transition may be listed several times: its probabilities are added. The other arguments are as in
+        `from_pairs`.
+
+        >>> import surefooted as sf
+        >>> mdp = sf.TabularMDP.from_transitions(
+        ...     state=[0, 0, 1], action=[0, 0, 0], next_state=[0, 1, 0], p=[0.5, 0.5, 1.0], reward=[0.0, 1.0, 1.0]
+        ... )
+        >>> mdp.r
+        array([0.5, 1. ])
+        """
         faults: list[str] = []
         s, a, y = (
             whole_numbers(name, column, faults)
@@ -143,63 +174,22 @@ class TabularMDP(FrozenArrays):
             shapes = ", ".join(str(column.shape) for column in columns)
             faults.append(f"state, action, next_state, p and reward must have one equal, positive length, not {shapes}")
         if faults:
-            raise InvalidInput("this MDP is not valid", faults)
-        order = np.lexsort((a, s))
-        first = np.flatnonzero((np.diff(s[order], prepend=s.min() - 1) != 0) | (np.diff(a[order], prepend=0) != 0))
-        base = np.repeat(rewards[order][first], np.diff(first, append=order.size))  # so that equal rewards stay exact
-        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is named below
-            mean = rewards[order][first] + np.add.reduceat(p[order] * (rewards[order] - base), first)
-            mean = np.where(np.isfinite(mean), mean, np.add.reduceat(p[order] * rewards[order], first))
-        pairs = (s[order][first], a[order][first], mean)
-        return cls._from_entries((s, a, y, p), pairs, (n_states, noise, r_max, reward_range))
+            raise InvalidInput(REFUSED, faults)
+        pairs = mean_rewards(s, a, p, rewards)
+        return cls._of_rows((s, a, y, p), pairs, noise, n_states, Scale(r_max, reward_range))
 
     @classmethod
-    def _from_entries(
+    def _of_rows(
         cls,
-        entries: tuple[Any, ...],
-        rewards: tuple[Any, ...],
-        options: tuple[int | None, Noise | None, float, tuple[float, float] | None],
+        transitions: tuple[Any, ...],
+        pairs: tuple[Any, ...],
+        noise: Noise | None,
+        n_states: int | None,
+        scale: Scale,
     ) -> Self:
-        """Sort (s, a, s', p) into rows, adding up repeated successors and dropping those of probability 0."""
-        faults: list[str] = []
-        s, a, y = (
-            whole_numbers(name, c, faults)
-            for name, c in zip(("states", "actions", "next states"), entries[:3], strict=True)
-        )
-        pair_s, pair_a = whole_numbers("states", rewards[0], faults), whole_numbers("actions", rewards[1], faults)
-        p, r = real_numbers("probabilities", entries[3], faults), real_numbers("rewards", rewards[2], faults)
-        n_states, noise, r_max, reward_range = options
-        if pair_s.size == 0:
-            faults += [f"state {s}: has no action" for s in range(n_states or 0)]
-        if n_states is not None and not is_whole(n_states, 1):
-            faults.append(f"n_states {n_states} must be a positive whole number")
-        low, high = (0.0, r_max) if reward_range is None else _range(reward_range, r_max, faults)
-        if not (np.isfinite(r_max) and r_max > 0):
-            faults.append(f"r_max {r_max} must be positive and finite")
-        if pair_s.size == 0 or any("whole number" in fault or "must be numbers" in fault for fault in faults):
-            raise InvalidInput("this MDP is not valid", sorted(set(faults)))
-        n_states = 1 + int(max(pair_s.max(), y.max(initial=0))) if n_states is None else int(n_states)
-        order = np.lexsort((pair_a, pair_s))
-        pair_s, pair_a, r = pair_s[order], pair_a[order], r[order]
-        faults += [f"state {i}: the states are 0 to {n_states - 1}" for i in np.unique(pair_s) if not 0 <= i < n_states]
-        faults += [f"state {i}: has no action" for i in np.setdiff1d(np.arange(n_states), pair_s)]
-        faults += [f"state {pair_s[k]}: action {pair_a[k]} is negative" for k in np.flatnonzero(pair_a < 0)]
-        span, least = int(pair_a.max() - pair_a.min()) + 1, int(pair_a.min())
-        row = np.searchsorted(pair_s * span + pair_a - least, s * span + a - least)
-        slack = 1e-12 * (high - low)  # rounding of a mean
-        r[(r < low) & (r > low - slack)] = low
-        r[(r > high) & (r < high + slack)] = high
-        faults += _row_faults(pair_s, pair_a, n_states, (low, high), row, y, p, r)
-        if faults:
-            raise InvalidInput("this MDP is not valid", faults, _hint(faults) if reward_range is None else "")
-        scale = 1.0 if reward_range is None else high - low
-        r = r if reward_range is None else np.clip((r - low) / scale, 0.0, 1.0)
-        key, inverse = np.unique(row * n_states + y, return_inverse=True)  # repeated successors are added up
-        mass: Floats = np.bincount(inverse, weights=p, minlength=key.size).astype(np.float64)
-        key, mass = key[mass > 0], mass[mass > 0]
-        next_ptr = np.searchsorted(key, np.arange(pair_s.size + 1) * n_states)
-        space = Space(np.searchsorted(pair_s, np.arange(n_states + 1)), pair_a, r_max)
-        return cls(space, next_ptr, key % n_states, mass, r, noise or Noise(), low, scale)
+        """The table of transitions and pairs in any order."""
+        rows, units = sorted_rows(transitions, pairs, n_states, scale)
+        return cls(*rows, noise or Noise(), *units)
 
     @property
     def n_states(self) -> int:
@@ -208,7 +198,7 @@ class TabularMDP(FrozenArrays):
 
     @property
     def r_max(self) -> float:
-        """The largest mean reward that a pair may have."""
+        """The largest reward."""
         return self.space.r_max
 
     def row(self, s: int, a: int) -> tuple[Ints, Floats]:
@@ -228,7 +218,7 @@ class TabularMDP(FrozenArrays):
         return p, r, space.available.copy()
 
     def draw(self, rng: np.random.Generator, pair: int) -> tuple[float, int]:
-        """One reward and one next state of a pair: a uniform for the state first, then the noise."""
+        """One reward and one next state of a pair: draws the next state first, then the noise."""
         first, last = self.next_ptr[pair], self.next_ptr[pair + 1]
         j = int(np.searchsorted(np.cumsum(self.p[first:last]), rng.random(), side="right"))
         s_next = int(self.next_state[min(first + j, last - 1)])
@@ -243,7 +233,7 @@ class TabularMDP(FrozenArrays):
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Self:
-        """The table of the named arrays that `columns` returns."""
+        """The table that `columns` described."""
         space = Space(columns["pair_ptr"], columns["pair_action"], float(columns["r_max"]))
         noise = Noise(str(columns["noise_kind"]), float(columns["noise_scale"]))  # type: ignore[arg-type]
         arrays = {name: columns[name] for name in ("next_ptr", "next_state", "p", "r")}
@@ -251,58 +241,21 @@ class TabularMDP(FrozenArrays):
         return cls(space, noise=noise, reward_offset=offset, reward_scale=scale, **arrays)
 
     def save(self, path: str | Path) -> None:
-        """Write one `.npz` file; an existing file is replaced only once the new one is whole."""
+        """Write one `.npz` file; an existing file is replaced only once the new one is complete."""
         files.save(path, self.columns())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file written by `save`, of this table or of a whole `Problem`."""
-        return files.parsed(path, cls.from_columns)
+        """Read a file written by `save` of a table or of a `Problem`."""
+        return files.load(path, cls.from_columns)
 
     def __repr__(self) -> str:
         """Sizes only."""
         return f"TabularMDP(n_states={self.n_states}, n_pairs={self.space.n_pairs}, nnz={self.p.size})"
 
 
-def _range(reward_range: tuple[float, float], r_max: float, faults: list[str]) -> tuple[float, float]:
-    """The range that rewards are mapped from, or faults; everything is inside a range that is none."""
-    if r_max != 1.0:
-        faults.append(f"give r_max or reward_range, not both: rewards in {reward_range} are mapped to [0, 1]")
-    if len(reward_range) == 2 and np.all(np.isfinite(reward_range)) and reward_range[0] < reward_range[1]:
-        return float(reward_range[0]), float(reward_range[1])
-    faults.append(f"reward_range {reward_range} must be (low, high) with low < high")
-    return -np.inf, np.inf
-
-
-def _hint(faults: list[str]) -> str:
-    """What to do about rewards out of range, when that is among the faults."""
-    return _RANGE_HINT if any("outside [0" in fault for fault in faults) else ""
-
-
-def _row_faults(
-    pair_s: Ints, pair_a: Ints, n_states: int, limits: tuple[float, float], row: Ints, y: Ints, p: Floats, r: Floats
-) -> list[str]:
-    """Every fault of the rows and rewards, named by state and action; `row`, `y`, `p` [nnz] are the transitions."""
-
-    def at(k: Any) -> str:
-        return f"state {pair_s[k]}, action {pair_a[k]}"
-
-    faults = []
-    for i in np.flatnonzero((y < 0) | (y >= n_states)):
-        faults.append(f"{at(row[i])}: leads to state {y[i]}, which does not exist")
-    for i in np.flatnonzero(~((p >= 0) & np.isfinite(p))):
-        faults.append(f"{at(row[i])}: probability {p[i]:g} of state {y[i]}")
-    with np.errstate(invalid="ignore"):  # inf - inf
-        sums = np.bincount(row, weights=p, minlength=pair_s.size)
-    for k in np.flatnonzero(~(np.abs(sums - 1) <= ROW_TOLERANCE)):
-        faults.append(f"{at(k)}: probabilities sum to {sums[k]:.12g}, not 1")
-    for k in np.flatnonzero(~((r >= limits[0]) & (r <= limits[1]))):
-        faults.append(f"{at(k)}: mean reward {r[k]:g} outside [{limits[0]:g}, {limits[1]:g}]")
-    return faults
-
-
 def _faults(mdp: TabularMDP) -> list[str]:
-    """Every fault of a finished table."""
+    """All faults of a table."""
     space = mdp.space
     if mdp.next_ptr.shape != (space.n_pairs + 1,) or mdp.r.shape != (space.n_pairs,):
         return [f"next_ptr {mdp.next_ptr.shape} and r {mdp.r.shape} do not fit {space.n_pairs} pairs"]
@@ -312,8 +265,8 @@ def _faults(mdp: TabularMDP) -> list[str]:
         return [f"next_ptr must rise from 0 to the number of transitions, {mdp.p.size}"]
     row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
     pair_s, pair_a = space.pair_state, space.pair_action
-    limits = (0.0, space.r_max)
-    faults = _row_faults(pair_s, pair_a, space.n_states, limits, row, mdp.next_state, mdp.p, mdp.r)
+    entries = Entries(pair_s, pair_a, mdp.r, row, mdp.next_state, mdp.p)
+    faults = row_faults(entries, space.n_states, (0.0, space.r_max))
     for i in np.flatnonzero(mdp.p == 0):
         pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
         faults.append(f"{pair}: probability 0 of state {mdp.next_state[i]}, which must not be stored")

@@ -6,20 +6,31 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted.arrays import FrozenArrays, digest, freeze, real_numbers, whole_numbers
+from surefooted.arrays import SUM_TOLERANCE, FrozenArrays, digest, freeze, normalise, real_numbers, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.tables.space import Floats, Ints, Space
 
 NO_PAIRS, NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
-WEIGHT_TOLERANCE = 1e-9  # how far from 1 the probabilities of a state's actions may sum
 
 
 @dataclass(frozen=True, eq=False)
 class Policy(FrozenArrays):
-    """What to play where: a pair for each state, or weights over the pairs of each state.
+    """Which action to play in each state (and stage).
 
-    A deterministic policy holds `pair` [S], a randomised one `weights` [K]; with H decision rules, [H, S] or [H, K].
-    Equal policies compare equal and hash alike, so that runs can store each distinct one once.
+    Build one with `deterministic`, `randomised`, `always` or `uniform`:
+
+    >>> import surefooted as sf
+    >>> space = sf.Space.full(n_states=3, n_actions=2)
+    >>> sf.Policy.deterministic(space, [0, 1, 1])
+    Policy(deterministic, stationary, n_states=3)
+    >>> sf.Policy.randomised(space, [[0.5, 0.5], [0, 1], [1, 0]]).actions  # the likeliest ones
+    array([0, 1, 0])
+
+    - `space`: the state–action pairs.
+    - `pair`: for a deterministic policy, the pair of each state, [S]; with H decision rules, [H, S].
+    - `weights`: for a randomised policy, the probability of each pair in its state, [K]; with H decision rules, [H, K].
+
+    Policies that play the same compare equal and have equal hashes.
     """
 
     space: Space
@@ -27,7 +38,7 @@ class Policy(FrozenArrays):
     weights: Floats | None = None  # [K] or [H, K]
 
     def __post_init__(self) -> None:
-        """Check the policy against its space, turn degenerate weights into pairs, freeze the arrays."""
+        """Check the policy, replace weights by pairs if no state is randomised, and freeze the arrays."""
         faults: list[str] = []
         if (self.pair is None) == (self.weights is None):
             faults.append("give either a pair for each state or weights over the pairs")
@@ -40,14 +51,12 @@ class Policy(FrozenArrays):
         if faults:
             raise InvalidInput("this policy is not valid", faults)
         if self.weights is not None:
-            self._normalise(self.weights)
+            normalise(self.weights, self.space.pair_ptr)
+            self._degenerate(self.weights)
         freeze(*(array for array in (self.pair, self.weights) if array is not None))
 
-    def _normalise(self, weights: Floats) -> None:
-        """Divide each state's weights by their sum; when each state has but one action left, keep that pair."""
-        sums = np.add.reduceat(weights, self.space.pair_ptr[:-1], axis=-1)
-        sums[np.abs(sums - 1) <= 1e-14] = 1.0  # as close as rounding allows: leave every digit as it is
-        weights /= np.repeat(sums, np.diff(self.space.pair_ptr), axis=-1)
+    def _degenerate(self, weights: Floats) -> None:
+        """If only one action of each state has a positive weight, keep that pair instead of the weights."""
         played = weights > 0
         if played.sum() == weights.size // self.space.n_pairs * self.space.n_states:
             object.__setattr__(self, "pair", np.nonzero(played)[-1].reshape(*weights.shape[:-1], -1))
@@ -55,16 +64,17 @@ class Policy(FrozenArrays):
 
     @classmethod
     def of_pairs(cls, space: Space, pair: Ints) -> Self:
-        """The deterministic policy of pairs [S] or [H, S] that are known to be right: copied, not checked."""
-        policy = object.__new__(cls)
-        pair = pair.copy()
-        pair.flags.writeable = False
-        policy.__dict__.update(space=space, pair=pair, weights=None)
+        """The deterministic policy of pairs [S] or [H, S] that are known to be valid: copied, not checked."""
+        policy, pair = object.__new__(cls), pair.copy()
+        freeze(pair)
+        object.__setattr__(policy, "space", space)
+        object.__setattr__(policy, "pair", pair)
+        object.__setattr__(policy, "weights", None)
         return policy
 
     @classmethod
     def deterministic(cls, space: Space, actions: ArrayLike) -> Self:
-        """The policy that plays actions[s], or actions[h, s] at stage h."""
+        """The policy that plays actions[s] in state s, or actions[h, s] at stage h."""
         try:
             array = np.asarray(actions)
         except ValueError:
@@ -106,12 +116,12 @@ class Policy(FrozenArrays):
 
     @classmethod
     def always(cls, space: Space, action: int) -> Self:
-        """The policy that plays one action wherever it goes."""
+        """The policy that plays one action in every state."""
         return cls.deterministic(space, np.full(space.n_states, action))
 
     @classmethod
     def uniform(cls, space: Space) -> Self:
-        """The policy that plays each action of a state equally often."""
+        """The policy that plays each action of a state with equal probability."""
         sizes = np.diff(space.pair_ptr)
         return cls(space, weights=np.repeat(1.0 / sizes, sizes))
 
@@ -125,12 +135,12 @@ class Policy(FrozenArrays):
         if not 0 <= share <= 1:
             faults.append(f"the share {share} is not a probability")
         if faults:
-            raise InvalidInput("these policies do not mix", faults)
+            raise InvalidInput("these policies cannot be mixed", faults)
         return type(self)(self.space, weights=(1 - share) * self.dense_weights + share * other.dense_weights)
 
     @property
     def key(self) -> tuple[bytes, tuple[int, ...], bool]:
-        """What tells it from other policies of its space."""
+        """A key that equal policies share and other policies of the space do not have."""
         array = self.pair if self.pair is not None else self.weights
         assert array is not None
         return array.tobytes(), array.shape, self.is_deterministic
@@ -159,7 +169,7 @@ class Policy(FrozenArrays):
 
     @property
     def actions(self) -> Ints:
-        """The action of each state, [S] or [H, S]; for a randomised policy the likeliest one (the first of equals)."""
+        """The action of each state, [S] or [H, S]; for a randomised policy the likeliest action (ties: the first)."""
         if self.pair is not None:
             return self.space.pair_action[self.pair]
         probabilities = self.probabilities
@@ -185,22 +195,22 @@ class Policy(FrozenArrays):
     def stages(self, horizon: int) -> tuple[Ints, Floats]:
         """Decision rules as kernels take them: pairs [H, S] or none, weights [H, K] or none; H is 1 when stationary.
 
-        Copies that may be written to: kernels are compiled once for these, and would be again for read-only ones.
+        These are writable copies. Kernels are compiled for writable arrays; read-only ones would compile them again.
         """
         if self.horizon not in (None, horizon):
             fault = f"{self.horizon} decision rules for {horizon} stages"
-            raise InvalidInput("policy and horizon do not fit", [fault])
+            raise InvalidInput("this policy does not fit the horizon", [fault])
         if self.pair is not None:
             return self.pair.reshape(-1, self.space.n_states).copy(), NO_WEIGHTS
         assert self.weights is not None
         return NO_PAIRS, self.weights.reshape(-1, self.space.n_pairs).copy()
 
     def draw(self, rng: np.random.Generator, s: int, h: int = 0) -> int:
-        """A pair for state s at stage h; a deterministic policy draws nothing."""
+        """A pair for state s at stage h; only a randomised policy draws a random number."""
         return self.pair_at(s, 0.0 if self.pair is not None else rng.random(), h)
 
     def pair_at(self, s: int, u: float, h: int = 0) -> int:
-        """The pair that a uniform u in [0, 1) picks for state s at stage h, by inversion over the state's pairs."""
+        """The pair of state s at stage h that a uniform u in [0, 1) selects, by inversion."""
         stage = () if self.horizon is None else (h,)
         if self.pair is not None:
             return int(self.pair[(*stage, s)])
@@ -260,6 +270,6 @@ def _weight_faults(space: Space, weights: Floats | None) -> list[str]:
         s, a = space.pair_state[i[-1]], space.pair_action[i[-1]]
         faults.append(f"{_place([*i[:-1], s])}: action {a} has probability {weights[tuple(i)]:g}")
     sums = np.add.reduceat(weights, space.pair_ptr[:-1], axis=-1)
-    for i in np.argwhere(~(np.abs(sums - 1) <= WEIGHT_TOLERANCE)):
+    for i in np.argwhere(~(np.abs(sums - 1) <= SUM_TOLERANCE)):
         faults.append(f"{_place(i)}: the probabilities of its actions sum to {sums[tuple(i)]:.12g}, not 1")
     return faults

@@ -1,4 +1,4 @@
-"""The distinct policies of a run, kept so that a million policies of a hundred thousand states fit into memory."""
+"""The distinct policies of a run, stored so that a million policies of a hundred thousand states fit into memory."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -9,29 +9,29 @@ import numpy as np
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
 
-WHOLE = 1 << 26  # bytes of policies that are kept as they are
-CHAIN = 1_000  # differences in a row before a policy is kept whole again
+WHOLE = 1 << 26  # bytes of policies that are stored completely
+CHAIN = 1_000  # consecutive differences before a policy is stored completely again
 
 
 class PolicyLog(Sequence[Policy]):
     """Distinct policies in the order in which they were first played; `id_of` finds or adds one.
 
-    Policies are kept as they are until they fill `whole` bytes. After that a deterministic one is kept as what it
-    changed of the one added before it, and made again when it is asked for: neighbours in a run differ in few states.
+    The first policies are stored completely, until they fill `whole` bytes. After that a deterministic policy is stored
+    as its difference from the policy added before it: consecutive policies of a run differ in few states.
     """
 
     def __init__(self, policies: Sequence[Policy] = (), whole: int = WHOLE) -> None:
-        self._kept: list[Policy | tuple[Ints, Ints]] = []  # whole, or the states that changed and their pairs
-        self._anchor: list[int] = []  # for each, the last one before it that is kept whole
+        self._kept: list[Policy | tuple[Ints, Ints]] = []  # complete, or the states that changed and their pairs
+        self._anchor: list[int] = []  # for each, the last policy up to it that is stored completely
         self._ids: dict[int, list[int]] = {}  # by hash
-        self._last: tuple[Policy | None, int] = (None, -1)  # the one asked for last
+        self._last: tuple[Policy | None, int] = (None, -1)  # the last policy that was looked up, and its number
         self._newest: Policy | None = None
         self._room = whole
         for policy in policies:
             self.id_of(policy)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of policies."""
         return len(self._kept)
 
     @overload
@@ -58,7 +58,7 @@ class PolicyLog(Sequence[Policy]):
         return Policy.of_pairs(anchor.space, pair)
 
     def __iter__(self) -> Iterator[Policy]:
-        """All of them, in order."""
+        """The policies in order."""
         return (self[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +70,7 @@ class PolicyLog(Sequence[Policy]):
     __hash__ = None  # type: ignore[assignment]
 
     def find(self, policy: Policy) -> int | None:
-        """The number of a policy, or None if it is not here."""
+        """The number of a policy, or None if it was not added."""
         if policy is self._last[0] or policy == self._last[0]:
             return self._last[1]
         found = next((i for i in self._ids.get(_hash(policy), ()) if self[i] == policy), None)
@@ -79,7 +79,7 @@ class PolicyLog(Sequence[Policy]):
         return found
 
     def id_of(self, policy: Policy) -> int:
-        """The number of a policy, which is added if it is new."""
+        """The number of a policy; a new policy is added."""
         found = self.find(policy)
         if found is None:
             found = len(self)
@@ -89,7 +89,7 @@ class PolicyLog(Sequence[Policy]):
         return found
 
     def _add(self, policy: Policy) -> None:
-        """Keep a policy, whole or as a difference."""
+        """Store a policy, completely or as a difference."""
         newest, n = self._newest, len(self)
         array = policy.pair if policy.pair is not None else policy.weights
         assert array is not None
@@ -107,7 +107,7 @@ class PolicyLog(Sequence[Policy]):
         self._newest = policy
 
     def copy(self) -> "PolicyLog":
-        """The same policies; adding to one leaves the other as it is."""
+        """An independent log of the same policies."""
         other = PolicyLog(whole=self._room)
         other._kept, other._anchor = list(self._kept), list(self._anchor)
         other._ids = {key: list(ids) for key, ids in self._ids.items()}
@@ -116,6 +116,6 @@ class PolicyLog(Sequence[Policy]):
 
 
 def _hash(policy: Policy) -> int:
-    """A quick hash of what it plays, the same in every process; equal policies have equal ones."""
+    """A quick hash that is the same in every process; equal policies have equal hashes."""
     data, shape, is_deterministic = policy.key
     return zlib.crc32(data, len(shape) + 2 * is_deterministic)

@@ -1,7 +1,7 @@
-"""Reward noise: how the reward of a step is drawn around the mean that the table says.
+"""Reward noise: how the reward of a step is drawn around the mean in the table.
 
-Whatever the kind, the mean of a drawn reward is exactly the table's r(s, a): rewards, gains and regret have
-one source. No kind is ever clipped one-sidedly, since that would move the mean.
+The mean of a drawn reward is exactly the table's r(s, a) for every kind of noise. No kind is clipped on one side only,
+since that would move the mean.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,9 @@ KINDS: tuple[Kind, ...] = ("none", "bernoulli", "gaussian", "truncated_gaussian"
 class Noise:
     """One kind of reward noise and its scale.
 
+    >>> import surefooted as sf
+    >>> problem = sf.problems.inventory(noise=sf.Noise("uniform", 0.1))
+
     | kind | reward of a step with mean r | within [0, r_max]? |
     |---|---|---|
     | none | r | yes |
@@ -27,15 +30,15 @@ class Noise:
     | truncated_gaussian | the same, with the deviation cut at ±min(r, r_max − r) | yes |
     | uniform | r + u, u uniform on ±min(scale, r, r_max − r) | yes |
 
-    The two cuts are symmetric about r, so they leave the mean where it is. The confidence bounds assume rewards in
-    [0, r_max]; under `gaussian` that assumption does not hold, as in the paper.
+    The two cuts are symmetric about r and do not change the mean. The confidence bounds assume rewards in [0, r_max];
+    under `gaussian` that assumption does not hold, as in the paper.
     """
 
     kind: Kind = "none"
     scale: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse kinds that do not exist and scales that mean nothing."""
+        """Check the kind and the scale."""
         faults = []
         if self.kind not in KINDS:
             faults.append(f"noise kind {self.kind!r} does not exist; the kinds are {', '.join(KINDS)}")
@@ -57,7 +60,7 @@ class Noise:
         return KINDS.index(self.kind)
 
     def draw(self, rng: np.random.Generator, mean: float, r_max: float) -> float:
-        """One reward with the given mean; draws one variate, or none when there is no noise."""
+        """One reward with the given mean; draws one random number, or none if there is no noise."""
         half = min(mean, r_max - mean)
         match self.kind:
             case "bernoulli":
@@ -73,5 +76,5 @@ class Noise:
 
 
 def _within(reward: float, r_max: float) -> float:
-    """Undo the last bit of rounding that could carry a bounded reward past its end."""
+    """The reward, if rounding carried it beyond an end of [0, r_max] that end."""
     return min(max(reward, 0.0), r_max)

@@ -1,4 +1,4 @@
-"""The state–action pairs that exist: one flat axis, grouped by state."""
+"""The state–action pairs: one flat axis, grouped by state."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,9 +18,20 @@ from surefooted.errors import InvalidInput
 class Space(FrozenArrays):
     """What an agent knows beforehand: the states, their actions, and the largest reward.
 
-    Pair k is (pair_state[k], pair_action[k]); those of state s are pair_ptr[s] .. pair_ptr[s + 1] - 1, by
-    increasing action. Everything that depends on (s, a) is an array over pairs, so that a state may have
-    its own set of actions without masks.
+    Build one with `full` or `from_available`:
+
+    >>> import surefooted as sf
+    >>> space = sf.Space.from_available([[True, True], [False, True]])
+    >>> space.n_pairs, space.actions(1)
+    (3, array([1]))
+
+    Pair k is (pair_state[k], pair_action[k]). The pairs of state s are pair_ptr[s] .. pair_ptr[s + 1] - 1, by
+    increasing action. Everything that depends on (s, a) is an array over pairs, so that states may have different
+    actions without masks.
+
+    - `pair_ptr`: where the pairs of each state begin, [S + 1].
+    - `pair_action`: the action of each pair, [K].
+    - `r_max`: the largest reward; rewards lie in [0, r_max].
     """
 
     pair_ptr: Ints  # [S + 1]
@@ -29,7 +40,7 @@ class Space(FrozenArrays):
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the shape of the space and freeze its arrays."""
+        """Check the pairs and freeze the arrays."""
         faults: list[str] = []
         ptr = _whole_numbers("pair_ptr", self.pair_ptr, faults)
         action = _whole_numbers("pair_action", self.pair_action, faults)
@@ -96,7 +107,7 @@ class Space(FrozenArrays):
 
     @cached_property
     def one_each(self) -> tuple[Ints, Floats]:
-        """0, 1, .., S and S ones: how kernels are told that each state plays one pair."""
+        """0, 1, .., S and S ones: a deterministic policy as the ranges and weights of a mixture."""
         return np.arange(self.n_states + 1), np.ones(self.n_states)
 
     @cached_property
@@ -152,7 +163,7 @@ class Space(FrozenArrays):
 
 
 def _whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
-    """A fresh int64 copy of a one-dimensional array of whole numbers, or a fault."""
+    """A new int64 array from a one-dimensional array of whole numbers, or a fault."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         faults.append(f"{name} must be a one-dimensional array of whole numbers, not {array.dtype} {array.shape}")
@@ -161,6 +172,6 @@ def _whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
 
 
 def _listed(values: Ints, most: int = 12) -> str:
-    """`0, 1, 2`, shortened when long."""
+    """`0, 1, 2`, shortened if it is long."""
     shown = ", ".join(str(v) for v in values[:most])
     return shown + (f", … ({values.size} in all)" if values.size > most else "")

@@ -1,4 +1,4 @@
-"""Dynamics that change with the stage of an episode: one table for each."""
+"""Dynamics that depend on the stage of an episode: one table for each stage."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,9 +12,15 @@ from surefooted.tables.space import Floats, Ints, Space
 
 
 class StagedMDP:
-    """A finite-horizon MDP with p_h and r_h: a table per stage, over the same pairs and with the same noise.
+    """A finite-horizon MDP with p_h and r_h: a table for each stage, with the same pairs and the same noise.
 
-    `next_ptr`, `next_state`, `p` and `r` are those of all stages one after the other: pair k of stage h is row h K + k.
+    >>> import surefooted as sf
+    >>> early, late = sf.problems.garnet(seed=1).mdp, sf.problems.garnet(seed=2).mdp
+    >>> mdp = sf.StagedMDP([early, early, late])
+    >>> sf.solve.optimal_values(mdp, horizon=3).values.shape
+    (4, 50)
+
+    `next_ptr`, `next_state`, `p` and `r` hold all stages, one after the other: pair k of stage h is row h K + k.
     """
 
     def __init__(self, tables: Sequence[TabularMDP]) -> None:
@@ -25,12 +31,12 @@ class StagedMDP:
             if table.noise != tables[0].noise:
                 faults.append(f"stage {h} has {table.noise}, stage 0 {tables[0].noise}")
         if faults:
-            raise InvalidInput("these stages do not fit", faults)
+            raise InvalidInput("these stages do not fit together", faults)
         self.tables = tuple(tables)
 
     @property
     def space(self) -> Space:
-        """The pairs that exist."""
+        """The state–action pairs."""
         return self.tables[0].space
 
     @property

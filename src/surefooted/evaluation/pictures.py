@@ -1,7 +1,7 @@
 """A picture of a problem: what the baseline and an optimal policy do in each state, and what the state is worth.
 
-Average reward: the bias h. Finite horizon: the value of the first stage. States that have a place in a plane are drawn
-there, others along a line.
+The worth of a state is its bias h for average reward, and its value at the first stage for a finite horizon. States
+with `positions` are drawn as cells of a grid, others along a line.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from surefooted.tables.space import Floats
 
 COLOURS = "viridis"
 MARK = "#d55e00"  # vermilion: told apart from every colour of the map, also by the colour-blind
-LABELLED = 40  # along a line, states are labelled up to so many
+LABELLED = 40  # along a line, states are labelled if there are at most this many
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One policy, drawn."""
+    """What is drawn of one policy."""
 
     title: str
     glyphs: Sequence[str]  # [S], what it does in each state
@@ -56,7 +56,15 @@ def panels(problem: Problem) -> tuple[Panel, Panel]:
 
 
 def draw(problem: Problem, state: int | None = None, parts: tuple[Panel, Panel] | None = None) -> Figure:
-    """Both panels side by side, one scale of colours, the current `state` ringed."""
+    """A Matplotlib figure of the baseline and an optimal policy, side by side.
+
+    - `problem`: what to draw.
+    - `state`: a state to mark, such as the current one.
+    - `parts`: the two panels, if `panels` has computed them already.
+
+    >>> import surefooted as sf
+    >>> sf.draw(sf.problems.gridworld()).savefig("grid.png")
+    """
     parts = panels(problem) if parts is None else parts
     low, high = min(part.values.min() for part in parts), max(part.values.max() for part in parts)
     figure = Figure(figsize=_size(problem), layout="constrained")
@@ -78,21 +86,21 @@ def draw(problem: Problem, state: int | None = None, parts: tuple[Panel, Panel] 
 
 
 def pixels(figure: Figure) -> NDArray[np.uint8]:
-    """The figure as red, green and blue, [height, width, 3]."""
+    """The figure as an image with red, green and blue values, [height, width, 3]."""
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3]
 
 
 def _glyphs(problem: Problem, policy: Policy) -> list[str]:
-    """The label of the action in each state; several when they are about equally likely."""
+    """The label of the action in each state; several labels if they are about equally likely."""
     probabilities = policy.probabilities
     likely = probabilities >= 0.9 * probabilities.max(axis=1, keepdims=True)
     return ["/".join(problem.action_labels[a] for a in np.flatnonzero(row)) for row in likely]
 
 
 def _size(problem: Problem) -> tuple[float, float]:
-    """Inches: room for a glyph in each cell."""
+    """Width and height in inches, with room for a glyph in each cell."""
     if problem.positions is None:
         return 10.0, 4.0
     rows, columns = np.ptp(problem.positions, axis=0) + 1

@@ -1,0 +1,180 @@
+"""The commands about one problem: `problems` and `solve`."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surefooted.cli.output import nearest, print_facts, print_json, print_table, progress
+from surefooted.errors import SurefootedError, UnreadableFile
+
+if TYPE_CHECKING:
+    from surefooted.problems import Problem
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_DIAMETER = click.option(
+    "--diameter/--no-diameter",
+    default=None,
+    help="Compute the diameter D and the worst-case diameter Υ (default: up to 300 states).",
+)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the problem; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--picture", type=_FILE, help="Draw the problem to a PNG, PDF or SVG file.")
+@click.option("--save", type=_FILE, help="Write the problem to a .npz file.")
+@_DIAMETER
+def problems(
+    name: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    picture: Path | None,
+    save: Path | None,
+    diameter: bool | None,
+) -> None:
+    """List the problems, or show the problem NAME.
+
+    A problem is shown with its sizes, gains, spans and diameters, beside the numbers that the paper prints.
+
+    \b
+    surefooted problems
+    surefooted problems inventory
+    surefooted problems inventory --set capacity=20 --set normalise=realised --picture stock.png
+    """  # noqa: D301 click reads the escape
+    from surefooted.problems import ALL, make
+
+    if name is None:
+        if settings or picture or save:
+            raise click.UsageError("--set, --picture and --save need the name of a problem")
+        _print_list(as_json)
+        return
+    if name not in ALL:
+        raise click.UsageError(f"there is no problem {name!r}{nearest(name, ALL)}")
+    try:
+        problem = make(name, **_parameters(name, settings))
+    except SurefootedError:
+        raise
+    except (TypeError, ValueError) as error:  # a word where a number belongs
+        raise click.UsageError(f"{name} cannot be built with these parameters: {error}") from error
+    _show(problem, as_json, picture, diameter)
+    if save is not None:
+        problem.save(save)
+        click.echo(f"Problem written to {save}", err=True)
+
+
+@click.command()
+@click.argument("file", type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the optimal policy, instead of a table.")
+@click.option("--picture", type=_FILE, help="Draw the problem to a PNG, PDF or SVG file; a bare table cannot be drawn.")
+@_DIAMETER
+def solve(file: Path, as_json: bool, picture: Path | None, diameter: bool | None) -> None:
+    """Solve exactly the table or problem saved in FILE.npz.
+
+    \b
+    surefooted problems riverswim --save river.npz
+    surefooted solve river.npz
+    """  # noqa: D301 click reads the escape
+    from surefooted.evaluation.summary import of_table
+    from surefooted.problems import Problem
+    from surefooted.tables.mdp import TabularMDP
+
+    mdp = TabularMDP.load(file)
+    try:
+        problem = Problem.load(file)
+    except UnreadableFile:  # a bare table
+        if picture is not None:
+            raise click.UsageError(f"{file} is a table without a baseline: only a problem can be drawn") from None
+        policy = _optimal_policy(mdp, None)
+        print_facts(file.name, of_table(mdp, diameter, progress), as_json, {"optimal_policy": policy})
+        return
+    _show(problem, as_json, picture, diameter, {"optimal_policy": _optimal_policy(mdp, problem.horizon)})
+
+
+COMMANDS = (problems, solve)
+
+
+def _optimal_policy(mdp: Any, horizon: int | None) -> list[Any]:
+    """The optimal action in each state (and stage)."""
+    from surefooted import solve as exact
+
+    best = exact.optimal_gain(mdp) if horizon is None else exact.optimal_values(mdp, horizon)
+    actions: list[Any] = best.policy.actions.tolist()
+    return actions
+
+
+def _show(
+    problem: "Problem", as_json: bool, picture: Path | None, diameter: bool | None, extra: dict[str, Any] | None = None
+) -> None:
+    """Print the facts about a problem, and draw it if `picture` is given."""
+    from surefooted.evaluation.summary import of_problem
+
+    print_facts(problem.name, of_problem(problem, diameter, progress), as_json, extra or {})
+    if picture is not None:
+        from surefooted.evaluation.pictures import draw
+
+        try:
+            draw(problem).savefig(picture, dpi=150)
+        except (OSError, ValueError) as error:  # no such folder, no such format
+            raise SurefootedError(f"cannot draw to {picture}: {error}") from error
+        click.echo(f"Picture written to {picture}", err=True)
+
+
+def _print_list(as_json: bool) -> None:
+    """Print each problem with its size."""
+    from surefooted.gym.registration import IDS
+    from surefooted.problems import ALL
+
+    rows = []
+    for name, function in ALL.items():
+        problem = function()
+        about = (sys.modules[function.__module__].__doc__ or "").splitlines()[0]
+        rows.append(
+            {
+                "name": name,
+                "n_states": problem.space.n_states,
+                "n_pairs": problem.space.n_pairs,
+                "horizon": problem.horizon,
+                "gymnasium": IDS[name],
+                "about": about.rstrip("."),
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return
+    table = [["problem", "states", "pairs", "kind", "what it is"]]
+    for row in rows:
+        kind = "average reward" if row["horizon"] is None else f"horizon {row['horizon']}"
+        table.append([str(row[key]) for key in ("name", "n_states", "n_pairs")] + [kind, str(row["about"])])
+    print_table(table, right={1, 2})
+    click.echo("\nsurefooted problems NAME shows one of them.", err=True)
+
+
+def _parameters(name: str, settings: Iterable[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs as arguments of the problem's function; a value is TOML, or a plain word."""
+    import inspect
+    import tomllib
+
+    from surefooted.problems import ALL
+    from surefooted.tables.reward_noise import Noise
+
+    known = inspect.signature(ALL[name]).parameters
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {setting}: write KEY=VALUE")
+        if key not in known:
+            raise click.UsageError(f"{name} has no parameter {key!r}{nearest(key, known)}")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        if key == "noise":
+            kind, _, scale = str(value).partition(":")
+            value = Noise(kind, float(scale or 0))  # type: ignore[arg-type]
+        parameters[key] = value
+    return parameters

@@ -1,0 +1,103 @@
+"""Reading a study from a TOML file, with overrides; every fault is named at once, with its path."""
+
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.studies.paper import NAMES
+from surefooted.studies.spec import StudySpec
+from surefooted.tables.files import fingerprint
+
+
+def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
+    """Read a study.
+
+    - `source`: a TOML file, or the name of a study that comes with the package.
+    - `overrides`: texts KEY=VALUE, as in "agents.cucrl2.alpha=[0.01, 0.05]".
+
+    >>> import surefooted as sf
+    >>> study = sf.studies.read("inventory", ["realisations=5"])
+    >>> study.realisations, study.unit
+    (5, 'steps')
+    """
+    where = Path(source)
+    if str(source) in NAMES:
+        text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
+    else:
+        try:
+            text = where.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            hint = f"A study is a TOML file, or one of {', '.join(NAMES)}."
+            raise UnreadableFile(f"cannot read the study {source}: {error}. {hint}") from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableFile(f"{source} is not TOML: {error}") from error
+    for override in overrides:
+        _override(raw, override)
+    problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
+    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # relative to the study's file
+        file = (where.parent / str(problem["name"])).resolve()
+        raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
+    for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
+        if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # relative to it, too
+            file = (where.parent / agent["history"]).resolve()
+            agent["history"] = {"file": str(file), "sha256": fingerprint(file)}
+    return parse(raw, str(source))
+
+
+def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
+    """The study with this content, a dictionary as in a TOML file; an error names every fault with its path."""
+    infinite: list[str] = []
+    raw = _clean(raw, "", infinite)
+    if infinite:
+        raise InvalidInput(f"{source} is not a valid study", [f"{path}: must be finite" for path in infinite])
+    try:
+        return StudySpec.model_validate(raw)
+    except ValidationError as error:
+        faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
+        raise InvalidInput(f"{source} is not a valid study", faults) from error
+
+
+def _clean(value: Any, path: str, infinite: list[str]) -> Any:
+    """The value without entries that are None; the paths of numbers that are not finite go to `infinite`."""
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if item is not None}
+        return {key: _clean(item, f"{path}.{key}".lstrip("."), infinite) for key, item in kept.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item, f"{path}.{i}", infinite) for i, item in enumerate(value)]
+    if isinstance(value, float) and not np.isfinite(value):
+        infinite.append(path)
+    return value
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def _override(raw: dict[str, Any], override: str) -> None:
+    """Set one value by its dotted path; a value that is not TOML is a word."""
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise InvalidInput(
+            "this override cannot be used", [f"{override!r} is not KEY=VALUE, as in agents.cucrl2.alpha=[0.01, 0.05]"]
+        )
+    try:
+        value = tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = path.strip().split(".")
+    if parents[:1] == ["problem"] and isinstance(raw.get("problem"), str):
+        raw["problem"] = {"name": raw["problem"]}
+    table = raw
+    for key in parents:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise InvalidInput("this override cannot be used", [f"{path}: {key} is a value, not a table"])
+    table[last] = value
