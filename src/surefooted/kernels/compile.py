@@ -16,8 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ONCE = "Compiling kernels, once on this machine (half a minute at most) ...\n"
 AGAIN = (
-    "Compiling kernels, which cannot be kept{}: set NUMBA_CACHE_DIR to a directory that can be written, or run "
-    "`surefooted warm-up` when you install the package ...\n"
+    "Compiling kernels; {}. To keep them, set NUMBA_CACHE_DIR to a directory that can be written, or run "
+    "`surefooted warm-up` when you install the package.\n"
 )
 
 
@@ -37,7 +37,8 @@ class Progress(event.Listener):  # type: ignore[misc]
         if not self._said and not (places().lasts and _is_terminal()):
             self._said = True
             place = places().write
-            _write(ONCE if places().lasts else AGAIN.format(f" beyond {place}" if place else ""))
+            where = f"they are kept in {place}, which is temporary" if place else "there is no place to keep them"
+            _write(ONCE if places().lasts else AGAIN.format(where))
         if self._depth == 1 and _is_terminal():
             _write(f"\r\x1b[KCompiling, once on this machine: {happening.data['dispatcher'].py_func.__name__} ...")
 
