@@ -8,13 +8,12 @@ import numpy as np
 
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import sorting, stages, value_iteration
-from surefooted.kernels.structs import Iteration, Mixture, Rules
+from surefooted.kernels import stages, value_iteration
+from surefooted.kernels.structs import Mixture
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 
-DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 SWEEPS = 20_000  # value iterations before the bounds so far are the answer
 
 Side = Literal["pessimistic", "optimistic"]
@@ -54,9 +53,8 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     space = plausible.space
     v = _start(plausible, epsilon, start)
     pair = np.zeros(space.n_states, dtype=np.int64)
-    iteration = Iteration(DAMPING, float(epsilon), int(most))
     table = (space.pair_ptr, plausible.rows, plausible.r_upper)
-    lower, upper, sweeps = value_iteration.optimistic_iteration(*table, iteration, v, pair)
+    lower, upper, sweeps = value_iteration.optimistic_iteration(*table, epsilon, most, v, pair)
     return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 
@@ -102,8 +100,7 @@ def policy_gains(
             np.concatenate([mixture.pairs for mixture in each]),
             np.concatenate([mixture.weights for mixture in each]),
         )
-    iteration = Iteration(DAMPING, float(epsilon), int(most))
-    value_iteration.evaluate_policies(mixtures, plausible.rows, r, sign, iteration, v, bounds, sweeps)
+    value_iteration.evaluate_policies(mixtures, plausible.rows, r, sign, epsilon, most, v, bounds, sweeps)
     found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
     return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
 
@@ -124,8 +121,7 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
-    work = sorting.workspace(space.n_states)
-    stages.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, work, values, pair)
+    stages.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)
 
 
@@ -138,9 +134,9 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     sign, r = _side(plausible, [policy], side)
     space = plausible.space
     values = np.zeros((_horizon(plausible, horizon) + 1, space.n_states))
-    rules = staged(policy, len(values) - 1)
-    work, first = sorting.workspace(space.n_states), np.empty((1, space.n_states))
-    stages.policy_stages(space.pair_ptr, plausible.rows, r, sign, rules, work, values, first)
+    pair, weights = policy.stages(len(values) - 1)
+    table, first = (space.pair_ptr, plausible.rows, r), np.empty((1, space.n_states))
+    stages.policy_stages(*table, sign, pair[None], weights[None], values, first)
     return values
 
 
@@ -155,12 +151,6 @@ def played(policy: Policy) -> Mixture:
     pairs = np.flatnonzero(policy.weights)
     ptr = np.searchsorted(policy.space.pair_state[pairs], np.arange(policy.space.n_states + 1))
     return Mixture(ptr.astype(np.int64), pairs, policy.weights[pairs])
-
-
-def staged(policy: Policy, horizon: int) -> Rules:
-    """The decision rules of one policy as kernels take those of many."""
-    pair, weights = policy.stages(horizon)
-    return Rules(pair[None], weights[None])
 
 
 def _side(plausible: Plausible, policies: Sequence[Policy], side: Side) -> tuple[float, Floats]:

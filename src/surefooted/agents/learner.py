@@ -14,11 +14,10 @@ from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import sorting, stages
-from surefooted.kernels.structs import Rules
+from surefooted.kernels import stages
 from surefooted.knowledge.belief import LiveSet
 from surefooted.knowledge.knowledge import Knowledge
-from surefooted.planning import Side, staged
+from surefooted.planning import Side
 from surefooted.sets.confidence import Confidence, likelihood
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
@@ -75,7 +74,6 @@ class EpisodicLearner(EpisodicPlayer):
         self.delta, self.confidence = delta, confidence
         self.counts = Counts(space, bounded, self.horizon if stage_dependent else 1)
         self.live = LiveSet(confidence, self.counts, delta, knowledge)
-        self._work = sorting.workspace(space.n_states)
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
         self.stage_dependent = stage_dependent
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
@@ -109,14 +107,15 @@ class EpisodicLearner(EpisodicPlayer):
         self.check_question(policies, side)
         plausible = self.plausible()
         sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
-        rows, room = (self.space.pair_ptr, plausible.rows, r, sign), (self._work, self._values)
+        rows = (self.space.pair_ptr, plausible.rows, r, sign)
         first = np.empty((len(policies), self.space.n_states))
         if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
             pairs = np.array([policy.pair for policy in policies])
-            stages.policy_stages(*rows, Rules(pairs, np.zeros((0, 0, 0))), *room, first)
+            stages.policy_stages(*rows, pairs, np.zeros((0, 0, 0)), self._values, first)
             return first
         for i, policy in enumerate(policies):
-            stages.policy_stages(*rows, staged(policy, self.horizon), *room, first[i : i + 1])
+            pair, weights = policy.stages(self.horizon)
+            stages.policy_stages(*rows, pair[None], weights[None], self._values, first[i : i + 1])
         return first
 
     def check_question(self, policies: Sequence[Policy], side: Side) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from surefooted import planning
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting
-from surefooted.kernels.structs import Book, Limits
+from surefooted.kernels.structs import Book
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -185,7 +185,6 @@ class Ledger:
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self.sweeps = 0
         self._shelf: Shelf | None = None
-        self._work: sorting.Work | None = None
 
     def offer(self, plausible: Plausible, policy: Policy, past: Past, most: int, whole: bool) -> Offer:
         """How long a policy may be played, by the proof there is."""
@@ -216,8 +215,8 @@ class Ledger:
         w = v - (1 - alpha) * high - alpha * low
         if opening:
             nothing = np.zeros(0)
-            played = planning.played(self.baseline.policy)
-            backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, w)
+            played, work = planning.played(self.baseline.policy), sorting.workspace(low.size)
+            backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, work, w)
         earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
         reserve = alpha * float(low[past.start]) + (1 - alpha) * float(high.min())
         margin = float(w[past.start]) + reserve + earned
@@ -245,12 +244,9 @@ class Ledger:
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
 
-    def _limits(self, plausible: Plausible) -> tuple[Limits, sorting.Work]:
-        """When a segment is done, and room to work in, which remembers nothing."""
-        if self._work is None:
-            self._work = sorting.workspace(plausible.space.n_states)
-        sorting.forget_order(self._work)
-        return Limits(TOLERANCE * plausible.space.r_max, SWEEPS), self._work
+    def _limits(self, plausible: Plausible) -> tuple[float, int]:
+        """When a segment is done."""
+        return TOLERANCE * plausible.space.r_max, SWEEPS
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> Book:
         """Segments with the policies they need, the baseline first."""
@@ -261,13 +257,11 @@ class Ledger:
         place = shelf.places(columns[:, 0])
         return Book(*shelf.lists(), place, columns[:, 1].copy())
 
-    def _lost(
-        self, book: Book, plausible: Plausible, r: Floats, low: Floats, limits: tuple[Limits, sorting.Work]
-    ) -> float:
+    def _lost(self, book: Book, plausible: Plausible, r: Floats, low: Floats, limits: Any) -> float:
         """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""
         losses = np.empty(book.policy.size)
-        within, work = limits
-        backwards.segment_losses(book, plausible.rows, r, low, within, work, losses)
+        tolerance, sweeps = limits
+        backwards.segment_losses(book, plausible.rows, r, low, tolerance, sweeps, losses)
         if self.baseline.is_known:  # an estimated bias moves from set to set, and so does what a loss is relative to
             for i, steps in enumerate(book.steps):
                 length, best = self.losses.get(i, (0, np.inf))
@@ -279,21 +273,21 @@ class Ledger:
         """How long the margin of a proof pays for a policy."""
         if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
             return Offer(0, -np.inf, 0.0, 1, np.inf, proof.terms)
-        steps, cost = 0, np.zeros(2)
+        steps, cost, too_much = 0, 0.0, 0.0
         if proof.margin >= 0:
-            steps, sweeps = backwards.affordable_steps(
+            steps, sweeps, cost, too_much = backwards.affordable_steps(
                 planning.played(policy),
                 plausible.rows,
                 plausible.r_lower - proof.required,
                 proof.margin,
-                Limits(TOLERANCE * plausible.space.r_max, most),
+                TOLERANCE * plausible.space.r_max,
+                most,
                 proof.terminal,
                 proof.terminal if self.strict else np.zeros_like(proof.terminal),
-                cost,
             )
             self.sweeps += sweeps
         offered = 0 if whole and steps < most else steps
-        return Offer(offered, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
+        return Offer(offered, proof.margin, cost, steps + 1, too_much, proof.terms)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved."""

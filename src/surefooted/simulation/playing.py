@@ -14,10 +14,9 @@ from surefooted.agents.player import Episode, Player, Segment
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import Rules, Steps, World
+from surefooted.kernels.structs import World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
-from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints, Space
 from surefooted.tables.staged import Dynamics
@@ -168,21 +167,21 @@ def simulate_episodes(
     shape = (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
     draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
-    rules: dict[int, Rules] = {}
+    rules: dict[int, tuple[Ints, Floats]] = {}
     flips = np.empty(agent.horizon + 1)
     for i, s in enumerate(starts.tolist()):
         agent.begin(s)
         policy, q, u, coins = agent.policy, agent.decisions[-1].policy, agent.u, no_coins
         assert policy is not None
         if q not in rules:
-            rules[q] = Rules(*policy.stages(agent.horizon))
+            rules[q] = policy.stages(agent.horizon)
         if policy.weights is not None:
             coins = flips
             coins[0] = u
             agent.coin.random(out=coins[1:])
             u = float(coins[-1])
-        episode = Steps(pairs[i], rewards[i], next_states[i])
-        playing.play_episode(world, rules[q], next(draws), coins, unlimited, s, episode)
+        episode = (pairs[i], rewards[i], next_states[i])
+        playing.play_episode(world, *rules[q], next(draws), coins, unlimited, s, *episode)
         if teller is None:
             agent.absorb(*episode, u)
         else:
@@ -191,7 +190,7 @@ def simulate_episodes(
 
 
 def _play_part(
-    mdp: TabularMDP,
+    world: World,
     agent: Player,
     episode: Episode,
     s: int,
@@ -201,12 +200,12 @@ def _play_part(
     next_states: Ints,
 ) -> tuple[int, float]:
     """Play on from s until the episode ends or the outputs are full: how many steps, and the agent's next u."""
-    policy, steps, coins = episode.policy, Steps(pairs, rewards, next_states), np.zeros(0)
-    rules = Rules(*policy.stages(1))
+    policy, coins, (pair, weights) = episode.policy, np.zeros(0), episode.policy.stages(1)
     if policy.pair is None:
         ahead = np.random.Generator(copy(agent.coin.bit_generator))
         coins = np.concatenate([[agent.u], ahead.random(len(pairs))])
-    length = playing.play_episode(_world(mdp), rules, draws, coins, episode.allowed, s, steps)
+    own = (draws, coins, episode.allowed, s)
+    length = playing.play_episode(world, pair, weights, *own, pairs, rewards, next_states)
     if policy.pair is None:
         agent.coin.random(length)
         return length, float(coins[length])
@@ -272,7 +271,7 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
     if not is_whole(steps, 1):
         raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
     teller = _teller(agent, problem.mechanics, problem.laws, seed)
-    world, draws = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2))
+    world, draws, table = np.random.default_rng(seed), np.zeros((min(CHUNK, steps), 2)), _world(mdp)
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
     agent.begin(problem.start)
     s, done, drawn = problem.start, 0, len(draws)
@@ -284,7 +283,7 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
             drawn = 0
         part = slice(done, done + min(episode.left, len(draws) - drawn, steps - done))
         before = None if informed is None else (agent.coin.bit_generator.state, episode.allowed.copy())
-        length, u = _play_part(mdp, agent, episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
+        length, u = _play_part(table, agent, episode, s, draws[drawn:], pairs[part], rewards[part], next_states[part])
         part = slice(done, done + length)
         noise = None if teller is None else teller(pairs[part], next_states[part])
         if informed is not None and before is not None:
@@ -293,7 +292,7 @@ def _simulate_steps(problem: Problem, agent: Player, steps: int, seed: int | np.
                 agent.coin.bit_generator.state, episode.allowed[:] = before
                 part = slice(done, done + last + 1)
                 outputs = (pairs[part], rewards[part], next_states[part])
-                length, u = _play_part(mdp, agent, episode, s, draws[drawn:], *outputs)
+                length, u = _play_part(table, agent, episode, s, draws[drawn:], *outputs)
                 noise = None if noise is None else noise[:length]
         drawn += length
         ended = bool(episode.allowed[pairs[part.stop - 1]] <= 0)

@@ -13,7 +13,7 @@ from surefooted.arrays import is_whole, real_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import exact, stages
 from surefooted.kernels.bonus import FIXED_BONUS
-from surefooted.kernels.structs import BonusTerms, Estimates, Rules
+from surefooted.kernels.structs import BonusTerms, Estimates
 from surefooted.solve.chain import induced_chain
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
@@ -46,7 +46,7 @@ def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
         raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     values = np.zeros((horizon + 1, mdp.n_states))
     known = (mdp.space.pair_ptr, _as_estimates(mdp), np.zeros(mdp.r.size), np.inf, 0.0)
-    stages.estimated_policy_stages(*known, Rules(*policy.stages(horizon)), values)
+    stages.estimated_policy_stages(*known, *policy.stages(horizon), values)
     return values
 
 
