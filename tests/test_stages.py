@@ -12,8 +12,7 @@ from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import intervals, stages
 from surefooted.kernels import rows as row_kernels
-from surefooted.kernels.bonus import FIXED_BONUS
-from surefooted.kernels.structs import BonusTerms, Estimates
+from surefooted.kernels.structs import Estimates
 from surefooted.knowledge.belief import LiveSet
 from surefooted.sets import confidence
 from surefooted.sets.plausible import Plausible
@@ -323,11 +322,6 @@ def test_optimal_values_are_the_best_of_all_policies(staged, n_states, n_actions
         best = np.zeros((horizon + 1, n_states))
         for plan in itertools.product(oracles.deterministic_policies(mdp.space.available), repeat=horizon):
             best = np.maximum(best, slow_values(mdp, Policy.deterministic(mdp.space, np.array(plan)), horizon))
-        for kernel in (stages.greedy_stages, stages.greedy_stages.py_func):
-            pair_ptr, known, nothing = exactly_known(mdp)
-            values, pair = np.zeros((horizon + 1, n_states)), np.full((horizon, n_states), -1)
-            assert kernel(pair_ptr, known, BonusTerms(FIXED_BONUS, nothing), np.inf, values, pair)
-            assert values == pytest.approx(best, abs=SAFE)
         found = solve.optimal_values(mdp, horizon)
         assert found.values == pytest.approx(best, abs=SAFE)
         assert slow_values(mdp, found.policy, horizon) == pytest.approx(best, abs=SAFE)

@@ -99,7 +99,8 @@ class Reference:
     def of(cls, baseline: Baseline, plausible: Plausible, t: int) -> "Reference":
         """What is known of the baseline, or what a set says of it to r_max / sqrt(t + 1)."""
         if baseline.gain is not None and baseline.bias is not None:
-            return cls(baseline.gain, baseline.gain, baseline.bias, baseline.bias)
+            bias = baseline.bias.copy()  # as writable as that of a plan: one compiled kernel
+            return cls(baseline.gain, baseline.gain, bias, bias)
         epsilon = plausible.space.r_max / np.sqrt(t + 1)
         low = planning.policy_gain(plausible, baseline.policy, epsilon, "pessimistic")
         high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")

@@ -1,8 +1,8 @@
 """Backward inductions over a finite horizon, from `values[H]` to `values[0]`.
 
-Over a set of plausible rows: `optimistic_stages` and `policy_stages`. Over estimates, or a known table, with a bonus:
-`greedy_stages` and `estimated_policy_stages`. Rows belong to pairs, or to pairs and stages: then pair k of stage h is
-row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Outputs come last and are written in place.
+Over a set of plausible rows: `optimistic_stages` and `policy_stages`. Over estimates with a bonus: `greedy_stages` and
+`estimated_policy_stages`, which also serves known tables. Rows belong to pairs, or to pairs and stages: then pair k of
+stage h is row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Outputs come last and are written in place.
 """
 
 import numpy as np

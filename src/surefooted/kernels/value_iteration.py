@@ -83,7 +83,7 @@ def frozen_sweeps(
         if rows.width[k] < 0.0 and rows.unseen[k] > 0.0:
             size += n if rows.slack[k] >= rows.unseen[k] * n else int(rows.slack[k] / rows.unseen[k]) + 2
     ptr, state, p = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
-    earned, before, change, end = np.zeros(n), v.copy(), np.empty(n), 0
+    earned, before, change, end = np.zeros(n), v.copy(), np.empty(n), ptr[0]  # a literal 0 would compile twice
     for s in range(n):
         for i in range(mixture.state_ptr[s], mixture.state_ptr[s + 1]):
             k, weight = mixture.pairs[i], mixture.weights[i]
