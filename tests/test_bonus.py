@@ -11,7 +11,7 @@ from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.data.counts import Counts
 from surefooted.kernels import bonus, stages
 from surefooted.kernels.bonus import EULER_BONUS, FIXED_BONUS, FREEDMAN_BONUS
-from surefooted.kernels.structs import BonusTerms, Estimates, Rules
+from surefooted.kernels.structs import BonusTerms, Estimates
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Space
 
@@ -136,7 +136,7 @@ def test_estimated_policy_stages_is_equation_pess_pe_fh(kernel, staged, sign):
                 q = q if n else (most if sign > 0 else 0.0)
                 truth[h, space.pair_state[k]] += rule[h, k] * q
             values = np.zeros((horizon + 1, space.n_states))
-            kernel(*estimates(counts), bonus, top, sign, Rules(*policy.stages(horizon)), values)
+            kernel(*estimates(counts), bonus, top, sign, *policy.stages(horizon), values)
             assert values == pytest.approx(truth, abs=SAME * top)
 
 

@@ -14,7 +14,6 @@ from surefooted.certificates.replay import Reference, ReplayCertificate
 from surefooted.errors import InvalidInput
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting
-from surefooted.kernels.structs import Limits
 from surefooted.planning import Plan
 from surefooted.problems.problem import Problem
 from surefooted.sets.plausible import Plausible
@@ -437,7 +436,7 @@ def two_states(stay):
 def test_what_cannot_earn_is_extrapolated_from_below_and_not_below_its_least(steps, sweeps):
     p, truth, played = two_states(0.999)
     v = np.array([0.0, 1.0])
-    backwards.play_backwards(played, truth.rows, np.zeros(0), steps, Limits(0.0, sweeps), sorting.workspace(2), v)
+    backwards.play_backwards(played, truth.rows, np.zeros(0), steps, 0.0, sweeps, sorting.workspace(2), v)
     exact = np.linalg.matrix_power(p, steps) @ [0.0, 1.0]
     assert np.all(v <= exact + 1e-12)
     assert np.all(v >= 0.0)
@@ -448,9 +447,9 @@ def test_what_cannot_earn_is_extrapolated_from_below_and_not_below_its_least(ste
 def test_extrapolating_an_affordable_policy_charges_the_state_that_loses():
     # from one state each step loses 1e-7, from the other it gains as much: 5.5e-7 pays for 5 steps
     _, truth, played = two_states(1.0)
-    cost, nothing = np.zeros(2), np.zeros(2)
+    nothing = np.zeros(2)
     r = np.array([-1e-7, 1e-7])
-    steps, _ = backwards.affordable_steps(played, truth.rows, r, 5.5e-7, Limits(1e-3, 1000), nothing, nothing, cost)
+    steps, _, *cost = backwards.affordable_steps(played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing)
     assert steps == 5
     np.testing.assert_allclose(cost, [5e-7, 6e-7], rtol=1e-6)
 

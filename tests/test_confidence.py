@@ -12,7 +12,7 @@ from scipy.stats import binom
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import NO_FLOATS, Rules, Steps, World
+from surefooted.kernels.structs import NO_FLOATS, World
 from surefooted.sets.confidence import bernstein, hoeffding, hoeffding_paper, simplified_bernstein
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.mdp import TabularMDP
@@ -294,8 +294,8 @@ def ever_excludes_the_truth(confidence, delta, seed, steps, stride=1):
     pairs, rewards, next_states = np.empty(steps, dtype=np.int64), np.empty(steps), np.empty(steps, dtype=np.int64)
     playing.draw_steps(np.random.default_rng(seed), TRUTH.noise.code, draws)
     world = World(TRUTH.space.pair_ptr, TRUTH.next_ptr, TRUTH.next_state, TRUTH.p, TRUTH.r, 1.0, TRUTH.noise.code, 0.0)
-    rules, played = Rules(np.arange(2)[None], NO_FLOATS), Steps(pairs, rewards, next_states)
-    playing.play_episode(world, rules, draws, np.zeros(0), np.full(2, steps + 1), 0, played)
+    rules, played = (np.arange(2)[None], NO_FLOATS), (pairs, rewards, next_states)
+    playing.play_episode(world, *rules, draws, np.zeros(0), np.full(2, steps + 1), 0, *played)
     for t in range(0, steps, stride):
         counts.add_steps(*(column[t : t + stride] for column in (pairs, rewards, next_states)))
         if not confidence(counts, delta).contains(TRUTH):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import counting
-from surefooted.kernels.structs import Pool, Steps
+from surefooted.kernels.structs import Pool
 from surefooted.tables.space import Space
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)  # the same examples in every run
@@ -54,15 +54,19 @@ def identical(a, b):
     return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
 
 
+def everything(counts):
+    """All that a count knows, by name."""
+    own = {name: value for name, value in vars(counts).items() if name not in ("space", "pool")}
+    return own | counts.pool._asdict()
+
+
 def frozen(counts):
     """Everything a count knows, to compare with later."""
-    own = {name: np.copy(value) for name, value in vars(counts).items() if name not in ("space", "pool")}
-    return own | {name: np.copy(value) for name, value in counts.pool._asdict().items()}
+    return {name: np.copy(value) for name, value in everything(counts).items()}
 
 
 def unchanged(counts, before):
-    now = frozen(counts)
-    return now.keys() == before.keys() and all(np.array_equal(now[name], before[name]) for name in now)
+    return all(np.array_equal(value, before[name]) for name, value in everything(counts).items())
 
 
 @exact
@@ -125,15 +129,15 @@ def test_count_steps_stops_before_the_step_that_the_pool_cannot_hold(kernel):
     state, count, used = np.zeros(7, dtype=np.int64), np.zeros(7, dtype=np.int64), np.zeros(2, dtype=np.int64)
     pairs, next_states = np.array([0, 1, 0, 1, 1, 0, 0]), np.array([5, 6, 7, 6, 7, 5, 8])
     rewards = np.arange(7.0)
-    steps, table = Steps(pairs, rewards, next_states), (visits, sums, squares)
+    steps, table = (pairs, rewards, next_states), (visits, sums, squares)
     pool = Pool(start, length, room, state, count, used)
     # rows of room 2 at 0 and 2; the third successor of pair 0 would need 4 more places than the 3 there are
-    assert kernel(steps, 0, *table, pool) == 6
+    assert kernel(*steps, 0, *table, pool) == 6
     assert visits.tolist() == [3, 3] and length.tolist() == [2, 2] and used.tolist() == [4, 4]
     assert sums.tolist() == [0 + 2 + 5, 1 + 3 + 4] and squares.tolist() == [0 + 4 + 25, 1 + 9 + 16]
-    assert kernel(steps, 6, *table, pool) == 6  # and again
+    assert kernel(*steps, 6, *table, pool) == 6  # and again
     state, count = np.append(state, np.zeros(7, dtype=np.int64)), np.append(count, np.zeros(7, dtype=np.int64))
-    assert kernel(steps, 6, *table, pool._replace(state=state, counted=count)) == 7
+    assert kernel(*steps, 6, *table, pool._replace(state=state, counted=count)) == 7
     assert state[start[0] : start[0] + 3].tolist() == [5, 7, 8] and count[start[0] : start[0] + 3].tolist() == [2, 1, 1]
     assert state[start[1] : start[1] + 2].tolist() == [6, 7] and count[start[1] : start[1] + 2].tolist() == [2, 1]
 
@@ -269,7 +273,7 @@ def test_an_empty_history_is_no_history():
 def test_steps_by_index_that_do_not_exist_never_reach_the_compiled_loop(steps, monkeypatch):
     """Which would read and write where it must not: hence the stand-in."""
     counts = started()
-    monkeypatch.setattr(counting, "count_steps", lambda steps, *_: len(steps.pairs))
+    monkeypatch.setattr(counting, "count_steps", lambda pairs, *_: len(pairs))
     with pytest.raises(InvalidInput):
         counts.add_steps(*(np.array(column) for column in steps))
 

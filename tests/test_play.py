@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import oracles
 from surefooted.kernels import playing
-from surefooted.kernels.structs import Rules, Steps, World
+from surefooted.kernels.structs import World
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
@@ -42,7 +42,7 @@ def play(kernels, mdp, policy, coins, draws, allowed, s, *outputs):
     """Play on; how many steps."""
     noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
     world = World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise)
-    return kernels[0](world, Rules(*policy.stages(1)), draws, coins, allowed, s, Steps(*outputs))
+    return kernels[0](world, *policy.stages(1), draws, coins, allowed, s, *outputs)
 
 
 def some_coins(policy, coin, u, n):

@@ -10,10 +10,9 @@ import oracles
 from surefooted import planning, solve
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.kernels import intervals, sorting, stages
+from surefooted.kernels import intervals, stages
 from surefooted.kernels import rows as row_kernels
-from surefooted.kernels.bonus import FIXED_BONUS
-from surefooted.kernels.structs import BonusTerms, Estimates, Rules
+from surefooted.kernels.structs import Estimates
 from surefooted.knowledge.belief import Belief
 from surefooted.sets import confidence
 from surefooted.sets.plausible import Plausible
@@ -184,17 +183,15 @@ def extreme_values(plausible, corners, weights, sign):
 def run_policy(kernel, plausible, policy, horizon, sign):
     values = np.zeros((horizon + 1, plausible.space.n_states))
     r = plausible.r_upper if sign > 0 else plausible.r_lower
-    work, first = sorting.workspace(plausible.space.n_states), np.full((1, plausible.space.n_states), np.nan)
-    rules = planning.staged(policy, horizon)
-    kernel(plausible.space.pair_ptr, plausible.rows, r, sign, rules, work, values, first)
+    first, rules = np.full((1, plausible.space.n_states), np.nan), (rule[None] for rule in policy.stages(horizon))
+    kernel(plausible.space.pair_ptr, plausible.rows, r, sign, *rules, values, first)
     assert np.array_equal(first[0], values[0])
     return values
 
 
 def run_optimistic(kernel, plausible, horizon, pair):
     values = np.zeros((horizon + 1, plausible.space.n_states))
-    work = sorting.workspace(plausible.space.n_states)
-    changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, work, values, pair)
+    changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, values, pair)
     return values, changed
 
 
@@ -280,10 +277,9 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
         pairs = mdp.space.pair_ptr[:-1] + rng.integers(np.diff(mdp.space.pair_ptr), size=(5, horizon, n_states))
         for _, sign in SIDES:
             r = known.r_upper if sign > 0 else known.r_lower
-            first, work = np.full((5, n_states), np.nan), sorting.workspace(n_states)
+            first, no_weights = np.full((5, n_states), np.nan), np.zeros((0, 0, 0))
             values = np.zeros((horizon + 1, mdp.n_states))
-            rules = Rules(pairs, np.zeros((0, 0, 0)))
-            kernel(mdp.space.pair_ptr, known.rows, r, sign, rules, work, values, first)
+            kernel(mdp.space.pair_ptr, known.rows, r, sign, pairs, no_weights, values, first)
             for i, pair in enumerate(pairs):
                 policy = Policy(mdp.space, pair=pair)
                 alone = run_policy(stages.policy_stages, known, policy, horizon, sign)[0]
@@ -304,7 +300,7 @@ def test_estimated_policy_stages_of_a_known_table_is_the_product_of_the_chains(k
         mdp = some_dynamics(seed, n_states, 3, horizon, staged, r_max=2.5)
         for policy in some_policies(mdp.space, horizon, seed):
             values = np.zeros((horizon + 1, n_states))
-            kernel(*exactly_known(mdp), np.inf, 0.0, Rules(*policy.stages(horizon)), values)
+            kernel(*exactly_known(mdp), np.inf, 0.0, *policy.stages(horizon), values)
             truth = slow_values(mdp, policy, horizon)
             assert values == pytest.approx(truth, abs=SAFE)
             assert solve.policy_values(mdp, policy, horizon) == pytest.approx(truth, abs=SAFE)
@@ -314,7 +310,7 @@ def test_estimated_policy_stages_of_a_known_table_is_the_product_of_the_chains(k
 def test_estimated_policy_stages_begins_with_what_is_collected_at_the_end(kernel):
     mdp = TabularMDP.from_arrays([[[0.25, 0.75]], [[0.0, 1.0]]], [[0.5], [0.25]])
     values = np.array([[0.0, 0.0], [8.0, 4.0]])
-    kernel(*exactly_known(mdp), np.inf, 0.0, Rules(np.array([[0, 1]]), NO_WEIGHTS), values)
+    kernel(*exactly_known(mdp), np.inf, 0.0, np.array([[0, 1]]), NO_WEIGHTS, values)
     assert values.tolist() == [[0.5 + 2 + 3, 0.25 + 4], [8.0, 4.0]]
 
 
@@ -326,11 +322,6 @@ def test_optimal_values_are_the_best_of_all_policies(staged, n_states, n_actions
         best = np.zeros((horizon + 1, n_states))
         for plan in itertools.product(oracles.deterministic_policies(mdp.space.available), repeat=horizon):
             best = np.maximum(best, slow_values(mdp, Policy.deterministic(mdp.space, np.array(plan)), horizon))
-        for kernel in (stages.greedy_stages, stages.greedy_stages.py_func):
-            pair_ptr, known, nothing = exactly_known(mdp)
-            values, pair = np.zeros((horizon + 1, n_states)), np.full((horizon, n_states), -1)
-            assert kernel(pair_ptr, known, BonusTerms(FIXED_BONUS, nothing), np.inf, values, pair)
-            assert values == pytest.approx(best, abs=SAFE)
         found = solve.optimal_values(mdp, horizon)
         assert found.values == pytest.approx(best, abs=SAFE)
         assert slow_values(mdp, found.policy, horizon) == pytest.approx(best, abs=SAFE)

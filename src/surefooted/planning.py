@@ -8,23 +8,22 @@ import numpy as np
 
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import sorting, stages, value_iteration
-from surefooted.kernels.structs import Iteration, Mixture, Rules
+from surefooted.kernels import stages, value_iteration
+from surefooted.kernels.structs import Mixture
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 
-DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
-SWEEPS = 20_000  # value iterations before the bounds so far are the answer
+MOST_SWEEPS = 20_000  # of value iteration; after these, the bounds so far are the answer
 
 Side = Literal["pessimistic", "optimistic"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What value iteration found: `lower` <= gain <= `upper` for sure, `gain` in the middle, `bias` v_n [S].
+    """What value iteration found for `policy`: `lower` <= gain <= `upper`, and `bias`, v_n [S] after `sweeps` sweeps.
 
-    `converged` is False when the sweeps ran out before upper - lower <= epsilon; the bounds hold all the same.
+    The bounds always hold. `converged` is False if the sweeps ran out before upper - lower <= epsilon.
     """
 
     policy: Policy
@@ -45,18 +44,23 @@ class Plan:
         return float(self.bias.max() - self.bias.min())
 
 
-def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None = None, most: int = SWEEPS) -> Plan:
-    """The largest gain of any policy in any plausible MDP, to `epsilon`, and a policy that has it (Fig. `evi`).
+def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None = None, most: int = MOST_SWEEPS) -> Plan:
+    """The largest gain of any policy in any MDP of the set `plausible`, and a policy that has it (Fig. `evi`).
 
-    `start` [S] is where value iteration begins: zeros unless given (a warm start keeps the bounds but not sp(v_n) <=
-    D).
+    Value iteration stops when its bounds are `epsilon` apart, or after `most` sweeps. It begins at `start` [S], or at
+    zeros: the bounds hold for any start, sp(v_n) <= D only for zeros.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> plausible = sf.confidence.likelihood(sf.Counts(problem.space), delta=0.05)
+    >>> round(optimistic_gain(plausible, 1e-3).gain, 3)  # nothing was observed: each step may earn r_max
+    1.0
     """
     space = plausible.space
     v = _start(plausible, epsilon, start)
     pair = np.zeros(space.n_states, dtype=np.int64)
-    iteration = Iteration(DAMPING, float(epsilon), int(most))
     table = (space.pair_ptr, plausible.rows, plausible.r_upper)
-    lower, upper, sweeps = value_iteration.optimistic_iteration(*table, iteration, v, pair)
+    lower, upper, sweeps = value_iteration.optimistic_iteration(*table, float(epsilon), most, v, pair)
     return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 
@@ -66,13 +70,21 @@ def policy_gain(
     epsilon: float,
     side: Side = "pessimistic",
     start: Floats | None = None,
-    most: int = SWEEPS,
+    most: int = MOST_SWEEPS,
 ) -> Plan:
-    """The smallest (or largest) gain of a policy in any plausible MDP, to `epsilon` (Eq. `robust.bellman`).
+    """The smallest or largest gain, by `side`, of a stationary `policy` in any MDP of the set `plausible`.
 
-    Pessimistic: L v >= v + lower for the bias v returned, hence E[r_1 + .. + r_t | s] >= t lower + v(s) - E v(s_{t+1})
-    in every plausible MDP, converged or not (Lemma `bound_evi`, with lower in place of g_n - epsilon). Optimistic
-    likewise from above, with upper.
+    `epsilon`, `start` and `most` are those of `optimistic_gain`. The pessimistic side (Eq. `robust.bellman`) proves
+    L v >= v + lower for the bias v that it returns. Hence E[r_1 + .. + r_t | s] >= t lower + v(s) - E v(s_{t+1}) in
+    every plausible MDP, converged or not (Lemma `bound_evi`, with lower in place of g_n - epsilon). The optimistic side
+    proves the same from above, with upper.
+
+    >>> import surefooted as sf
+    >>> from surefooted.sets.plausible import Plausible
+    >>> problem = sf.problems.riverswim()
+    >>> known = Plausible.exactly(problem.mdp)
+    >>> round(policy_gain(known, problem.baseline, 1e-6).gain, 3)
+    0.005
     """
     return policy_gains(plausible, [policy], epsilon, side, start, most)[0]
 
@@ -83,9 +95,19 @@ def policy_gains(
     epsilon: float,
     side: Side = "pessimistic",
     start: Floats | None = None,
-    most: int = SWEEPS,
+    most: int = MOST_SWEEPS,
 ) -> list[Plan]:
-    """The same for many policies at once."""
+    """`policy_gain` of each of `policies`, in one call.
+
+    `plausible`, `epsilon`, `side`, `start` and `most` are shared by all.
+
+    >>> import surefooted as sf
+    >>> from surefooted.sets.plausible import Plausible
+    >>> problem = sf.problems.riverswim()
+    >>> policies = [sf.Policy.always(problem.space, action) for action in (0, 1)]
+    >>> [round(plan.gain, 3) for plan in policy_gains(Plausible.exactly(problem.mdp), policies, 1e-6)]
+    [0.005, 0.429]
+    """
     if not policies:
         return []
     sign, r = _side(plausible, policies, side)
@@ -102,45 +124,57 @@ def policy_gains(
             np.concatenate([mixture.pairs for mixture in each]),
             np.concatenate([mixture.weights for mixture in each]),
         )
-    iteration = Iteration(DAMPING, float(epsilon), int(most))
-    value_iteration.evaluate_policies(mixtures, plausible.rows, r, sign, iteration, v, bounds, sweeps)
+    value_iteration.evaluate_policies(mixtures, plausible.rows, r, sign, float(epsilon), most, v, bounds, sweeps)
     found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
     return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """Optimistic backward induction: `values` [H + 1, S] above V* of every plausible MDP, and the greedy policy."""
+    """Optimistic backward induction: `values` [H + 1, S] above V* of every plausible MDP, and a greedy `policy`."""
 
     policy: Policy
     values: Floats
 
 
 def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
-    """The largest value of any policy in any plausible MDP, stage by stage (Eq. `optimality_eq_fh` over the set).
+    """The largest value of any policy in any MDP of the set `plausible`, by stage (Eq. `optimality_eq_fh` over a set).
 
-    Rewards and rows are chosen anew for each stage, which only enlarges the set. Values never leave [0, (H - h) r_max].
+    Each of the `horizon` stages chooses its own rewards and rows from the set, which only makes the set larger. Values
+    lie in [0, (H - h) r_max].
+
+    >>> import surefooted as sf
+    >>> from surefooted.sets.plausible import Plausible
+    >>> problem = sf.problems.riverswim()
+    >>> optimistic_values(Plausible.exactly(problem.mdp), horizon=3).values[0].round(3).tolist()
+    [0.015, 0.01, 0.005, 0.122, 0.77, 2.1]
     """
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
-    work = sorting.workspace(space.n_states)
-    stages.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, work, values, pair)
+    stages.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)
 
 
 def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side = "pessimistic") -> Floats:
-    """Values [H + 1, S] below (or above) V^π_h(s) of every plausible MDP, for any policy.
+    """Bounds [H + 1, S] on V^π_h(s) of a `policy` in every MDP of the set `plausible`: from below, or above by `side`.
 
-    Lemma `value_function_pessimism_fh`: Eq. `pess_pe_fh` with the worst plausible reward and row of each pair in place
-    of estimates and a bonus.
+    The policy is stationary or has `horizon` decision rules. Lemma `value_function_pessimism_fh`: Eq. `pess_pe_fh` with
+    the worst plausible reward and row of each pair in place of estimates and a bonus.
+
+    >>> import surefooted as sf
+    >>> from surefooted.sets.plausible import Plausible
+    >>> problem = sf.problems.riverswim()
+    >>> known = Plausible.exactly(problem.mdp)
+    >>> policy_values(known, problem.baseline, horizon=3)[0].round(3).tolist()
+    [0.015, 0.01, 0.005, 0.0, 0.0, 0.0]
     """
     sign, r = _side(plausible, [policy], side)
     space = plausible.space
     values = np.zeros((_horizon(plausible, horizon) + 1, space.n_states))
-    rules = staged(policy, len(values) - 1)
-    work, first = sorting.workspace(space.n_states), np.empty((1, space.n_states))
-    stages.policy_stages(space.pair_ptr, plausible.rows, r, sign, rules, work, values, first)
+    pair, weights = policy.stages(len(values) - 1)
+    table, first = (space.pair_ptr, plausible.rows, r), np.empty((1, space.n_states))
+    stages.policy_stages(*table, sign, pair[None], weights[None], values, first)
     return values
 
 
@@ -155,12 +189,6 @@ def played(policy: Policy) -> Mixture:
     pairs = np.flatnonzero(policy.weights)
     ptr = np.searchsorted(policy.space.pair_state[pairs], np.arange(policy.space.n_states + 1))
     return Mixture(ptr.astype(np.int64), pairs, policy.weights[pairs])
-
-
-def staged(policy: Policy, horizon: int) -> Rules:
-    """The decision rules of one policy as kernels take those of many."""
-    pair, weights = policy.stages(horizon)
-    return Rules(pair[None], weights[None])
 
 
 def _side(plausible: Plausible, policies: Sequence[Policy], side: Side) -> tuple[float, Floats]:

@@ -13,9 +13,8 @@ import numpy as np
 from surefooted.agents.learner import Learner
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import sorting, stages
-from surefooted.kernels.structs import Rules
-from surefooted.planning import Side, staged
+from surefooted.kernels import stages
+from surefooted.planning import Side
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
@@ -41,7 +40,6 @@ class EpisodicLearner(Learner, ABC):
         super().__init__(space, stages=self.horizon if stage_dependent else 1, **options)
         self.stride = space.n_pairs if self.counts.stages > 1 else 0  # how far apart a pair's rows of two stages are
         self._row_offset = np.arange(self.horizon) * self.stride
-        self._work = sorting.workspace(space.n_states)
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
 
     @abstractmethod
@@ -57,14 +55,15 @@ class EpisodicLearner(Learner, ABC):
         self.check_question(policies, side)
         plausible = self.plausible()
         sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
-        table, room = (self.space.pair_ptr, plausible.rows, r, sign), (self._work, self._values)
+        table = (self.space.pair_ptr, plausible.rows, r, sign)
         first = np.empty((len(policies), self.space.n_states))
         if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
             pairs = np.array([policy.pair for policy in policies])
-            stages.policy_stages(*table, Rules(pairs, np.zeros((0, 0, 0))), *room, first)
+            stages.policy_stages(*table, pairs, np.zeros((0, 0, 0)), self._values, first)
             return first
         for i, policy in enumerate(policies):
-            stages.policy_stages(*table, staged(policy, self.horizon), *room, first[i : i + 1])
+            pair, weights = policy.stages(self.horizon)
+            stages.policy_stages(*table, pair[None], weights[None], self._values, first[i : i + 1])
         return first
 
     def check_question(self, policies: Sequence[Policy], side: Side) -> None:

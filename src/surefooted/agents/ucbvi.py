@@ -16,7 +16,7 @@ from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import stages
 from surefooted.kernels.bonus import FIXED_BONUS, FREEDMAN_BONUS
-from surefooted.kernels.structs import BonusTerms, Estimates, Rules
+from surefooted.kernels.structs import BonusTerms, Estimates
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.tables.policy import Policy
@@ -89,7 +89,7 @@ class UCBVILearner(EpisodicLearner):
         if self.bonus == "boxes":
             plausible = self.plausible()
             boxes = (space.pair_ptr, plausible.rows, plausible.r_upper)
-            return plan.policy(stages.optimistic_stages(*boxes, self._work, plan.values, plan.pair))
+            return plan.policy(stages.optimistic_stages(*boxes, plan.values, plan.pair))
         reward, successor = self._widths()
         if self.bonus == "hoeffding":
             added = BonusTerms(FIXED_BONUS, reward + successor)
@@ -110,7 +110,7 @@ class UCBVILearner(EpisodicLearner):
         first = np.empty((len(policies), self.space.n_states))
         for i, policy in enumerate(policies):
             values = np.zeros((self.horizon + 1, self.space.n_states))
-            stages.estimated_policy_stages(*table, Rules(*policy.stages(self.horizon)), values)
+            stages.estimated_policy_stages(*table, *policy.stages(self.horizon), values)
             first[i] = values[0]
         return first
 

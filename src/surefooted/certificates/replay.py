@@ -16,7 +16,7 @@ from surefooted.certificates.certificate import Offer, Past, Question
 from surefooted.certificates.shelf import Shelf
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting
-from surefooted.kernels.structs import Book, Limits
+from surefooted.kernels.structs import Book
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy_log import PolicyLog
@@ -101,7 +101,6 @@ class ReplayCertificate:
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self.sweeps = 0
         self._shelf: Shelf | None = None
-        self._work: sorting.Work | None = None
 
     def offer(self, question: Question) -> Offer:
         """How long the policy may be played, by the proof there is."""
@@ -135,8 +134,8 @@ class ReplayCertificate:
         w = v - (1 - alpha) * high - alpha * low
         if opening:
             nothing = np.zeros(0)
-            played = planning.played(self.baseline.policy)
-            backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, w)
+            played, work = planning.played(self.baseline.policy), sorting.workspace(low.size)
+            backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, work, w)
         earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
         reserve = alpha * float(low[past.start]) + (1 - alpha) * float(high.min())
         margin = float(w[past.start]) + reserve + earned
@@ -164,12 +163,9 @@ class ReplayCertificate:
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
 
-    def _limits(self, plausible: Plausible) -> tuple[Limits, sorting.Work]:
-        """When a segment is done, and room to work in, which remembers nothing."""
-        if self._work is None:
-            self._work = sorting.workspace(plausible.space.n_states)
-        sorting.forget_order(self._work)
-        return Limits(TOLERANCE * plausible.space.r_max, SWEEPS), self._work
+    def _limits(self, plausible: Plausible) -> tuple[float, int]:
+        """What extrapolating a segment may lose, and the sweeps after which it is extrapolated in any case."""
+        return TOLERANCE * plausible.space.r_max, SWEEPS
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> Book:
         """Segments with the policies they need, the baseline first."""
@@ -180,9 +176,7 @@ class ReplayCertificate:
         place = shelf.places(columns[:, 0])
         return Book(*shelf.lists(), place, columns[:, 1].copy())
 
-    def _lost(
-        self, book: Book, plausible: Plausible, r: Floats, low: Floats, limits: tuple[Limits, sorting.Work]
-    ) -> float:
+    def _lost(self, book: Book, plausible: Plausible, r: Floats, low: Floats, limits: tuple[float, int]) -> float:
         """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""
         losses = np.empty(book.policy.size)
         backwards.segment_losses(book, plausible.rows, r, low, *limits, losses)
@@ -197,21 +191,21 @@ class ReplayCertificate:
         """How long the margin of a proof pays for a policy."""
         if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
             return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.terms)
-        steps, cost, plausible = 0, np.zeros(2), question.plausible
+        steps, cost, too_much, plausible = 0, 0.0, 0.0, question.plausible
         if proof.margin >= 0:
-            steps, sweeps = backwards.affordable_steps(
+            steps, sweeps, cost, too_much = backwards.affordable_steps(
                 planning.played(question.policy),
                 plausible.rows,
                 plausible.r_lower - proof.required,
                 proof.margin,
-                Limits(TOLERANCE * plausible.space.r_max, question.most),
+                TOLERANCE * plausible.space.r_max,
+                question.most,
                 proof.terminal,
                 proof.terminal if self.strict else np.zeros_like(proof.terminal),
-                cost,
             )
             self.sweeps += sweeps
         enough = steps >= question.least
-        return Offer(enough, steps, proof.margin, float(cost[0]), steps + 1, float(cost[1]), proof.terms)
+        return Offer(enough, steps, proof.margin, cost, steps + 1, too_much, proof.terms)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved."""

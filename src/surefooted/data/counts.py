@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import counting
-from surefooted.kernels.structs import Pool, Steps
+from surefooted.kernels.structs import Pool
 from surefooted.tables.space import Floats, Ints, Space
 
 RECENT = 4_096  # steps whose pairs are remembered, so that plausible sets can be updated row by row
@@ -83,7 +83,7 @@ class Counts:
         self._remember(pairs)
         while done < len(pairs):
             sums = (self.visits, self.reward_sum, self.reward_square)
-            done = counting.count_steps(Steps(pairs, rewards, next_states), done, *sums, self.pool)
+            done = counting.count_steps(pairs, rewards, next_states, done, *sums, self.pool)
             if done < len(pairs):
                 state, counted = (np.append(column, np.zeros_like(column)) for column in self.pool[3:5])
                 self.pool = self.pool._replace(state=state, counted=counted)

@@ -6,13 +6,13 @@ Row m has N visits; L is `bonus.log[m]`. `top` is r_max, so that values lie in [
 import math
 
 from surefooted.arrays import Floats
-from surefooted.kernels.compile import njit
+from surefooted.kernels.compile import inlined, njit
 from surefooted.kernels.structs import BonusTerms, Estimates
 
 FIXED_BONUS, FREEDMAN_BONUS, EULER_BONUS = range(3)  # kinds of `BonusTerms`
 
 
-@njit
+@inlined
 def mean_next(estimates: Estimates, m: int, v: Floats) -> float:
     """The empirical p̂ v of a row that was visited."""
     total: float = 0.0

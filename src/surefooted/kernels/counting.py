@@ -2,17 +2,26 @@
 
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import njit
-from surefooted.kernels.structs import Pool, Steps
+from surefooted.kernels.structs import Pool
 
 
 @njit
-def count_steps(steps: Steps, first: int, visits: Ints, reward_sum: Floats, reward_square: Floats, pool: Pool) -> int:
+def count_steps(
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+    first: int,
+    visits: Ints,
+    reward_sum: Floats,
+    reward_square: Floats,
+    pool: Pool,
+) -> int:
     """Count the steps from `first` on; returns how many are counted when all are, or when the pool is full.
 
     A row that outgrows its room moves to the end of the pool with twice the room.
     """
-    for i in range(first, len(steps.pairs)):
-        k, y, reward = steps.pairs[i], steps.next_states[i], steps.rewards[i]
+    for i in range(first, len(pairs)):
+        k, y, reward = pairs[i], next_states[i], rewards[i]
         begin, length = pool.start[k], pool.length[k]
         j = begin
         while j < begin + length and pool.state[j] != y:
@@ -34,7 +43,7 @@ def count_steps(steps: Steps, first: int, visits: Ints, reward_sum: Floats, rewa
         visits[k] += 1
         reward_sum[k] += reward
         reward_square[k] += reward * reward
-    return len(steps.pairs)
+    return len(pairs)
 
 
 @njit

@@ -4,7 +4,7 @@ import numpy as np
 
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import allocating, njit
-from surefooted.kernels.structs import Rules, Steps, World
+from surefooted.kernels.structs import World
 
 
 @njit
@@ -47,16 +47,27 @@ def draw_steps(world: np.random.Generator, noise: int, draws: Floats) -> None:
 
 
 @njit
-def play_episode(world: World, rules: Rules, draws: Floats, coins: Floats, allowed: Ints, s: int, steps: Steps) -> int:
-    """Play a policy from s until a pair has had its `allowed` visits or `steps` is full; how many steps.
+def play_episode(
+    world: World,
+    pair: Ints,
+    weights: Floats,
+    draws: Floats,
+    coins: Floats,
+    allowed: Ints,
+    s: int,
+    pairs: Ints,
+    rewards: Floats,
+    next_states: Ints,
+) -> int:
+    """Play a policy from s until a pair has had its `allowed` visits or the outputs are full; how many steps.
 
-    Step t plays rules.pair[t, s]. If `pair` is empty, `coins[t]` picks the action by rules.weights[t]. A single
+    Step t plays pair[t, s]. If `pair` is empty, `coins[t]` picks the action by weights[t]. A single
     decision rule serves all steps. `draws` [n, 1 or 2] picks each step's next state and, if there is noise, its reward.
     `allowed` [K] is counted down in place; if it is empty, there is no such limit.
     """
-    n_pairs, pair, weights = world.pair_ptr[len(world.pair_ptr) - 1], rules.pair, rules.weights
+    n_pairs = world.pair_ptr[len(world.pair_ptr) - 1]
     stride = n_pairs if len(world.r) > n_pairs else 0
-    for t in range(len(steps.pairs)):
+    for t in range(len(pairs)):
         if len(pair) > 0:
             k = pair[min(t, len(pair) - 1), s]
         else:
@@ -64,10 +75,10 @@ def play_episode(world: World, rules: Rules, draws: Floats, coins: Floats, allow
         row = k + t * stride
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
         draw = draws[t, 1] if world.noise > 0 else 0.0
-        steps.rewards[t] = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
-        steps.pairs[t], steps.next_states[t] = k, s
+        rewards[t] = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
+        pairs[t], next_states[t] = k, s
         if len(allowed) > 0:
             allowed[k] -= 1
             if allowed[k] <= 0:
                 return t + 1
-    return len(steps.pairs)
+    return len(pairs)

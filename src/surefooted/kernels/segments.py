@@ -6,14 +6,16 @@ from surefooted.arrays import Floats
 from surefooted.kernels.compile import allocating
 from surefooted.kernels.rows import Rows
 from surefooted.kernels.sorting import Work, workspace
-from surefooted.kernels.structs import Book, Limits, Mixture
+from surefooted.kernels.structs import Book, Mixture
 from surefooted.kernels.value_iteration import step_back
 
 BASELINE_SHARE = 15  # segments of the baseline get so many times fewer sweeps: each can lose no more than a span
 
 
 @allocating
-def play_backwards(mixture: Mixture, rows: Rows, r: Floats, steps: int, limits: Limits, work: Work, v: Floats) -> int:
+def play_backwards(
+    mixture: Mixture, rows: Rows, r: Floats, steps: int, tolerance: float, most: int, work: Work, v: Floats
+) -> int:
     """`v` [S] becomes a lower bound on what `steps` steps of a policy earn before v is collected; the sweeps it took.
 
     L u >= u + c implies L^n v >= u + n c + min(v - u), since L is monotone and moves with constants. With u = v that
@@ -27,20 +29,20 @@ def play_backwards(mixture: Mixture, rows: Rows, r: Floats, steps: int, limits: 
         made += 1
         lower, upper = step_back(mixture, rows, rewards, -1.0, work, v)
         left = steps - sweep
-        alike = (upper - lower) * left <= limits.tolerance
-        if left > 1 and (alike or sweep + 1 >= limits.sweeps):
+        alike = (upper - lower) * left <= tolerance
+        if left > 1 and (alike or sweep + 1 >= most):
             least = -np.inf if earns else v[work.order[0]]
             u = v.copy()
             for s in range(n):
                 v[s] = max(v[s] + left * lower, least)
             if earns and not alike:
                 best, origin = lower, u.copy()
-                for _ in range(limits.sweeps):
+                for _ in range(most):
                     for s in range(n):
                         u[s] += 0.5 * work.change[s]
                     best, upper = step_back(mixture, rows, rewards, -1.0, work, u)
                     made += 1
-                    if (upper - best) * left <= limits.tolerance:
+                    if (upper - best) * left <= tolerance:
                         break
                 gap = np.inf
                 for s in range(n):
@@ -59,20 +61,19 @@ def affordable_steps(
     rows: Rows,
     r: Floats,
     budget: float,
-    limits: Limits,
+    tolerance: float,
+    most: int,
     terminal: Floats,
     v: Floats,
-    cost: Floats,
-) -> tuple[int, int]:
-    """The largest n <= limits.sweeps such that no stop after 1, .., n steps can lose more than `budget`; sweeps made.
+) -> tuple[int, int, float, float]:
+    """How long a policy may be played from any state: steps, sweeps made, what they can cost, what one more can cost.
 
-    `v` [S] is collected at the stop, `r` is relative to what each step must earn. With u_m the pessimistic value of m
-    steps, stopping after m loses at most max over s of terminal(s) - u_m(s). `cost[0]` gets the largest of these
-    losses up to n, `cost[1]` the one that was too large.
+    The steps are the largest n <= most such that no stop after 1, .., n steps can lose more than `budget`. `v` [S] is
+    collected at the stop, `r` is relative to what each step must earn. With u_m the pessimistic value of m steps,
+    stopping after m loses at most max over s of terminal(s) - u_m(s).
     """
-    n, most = len(v), limits.sweeps
+    n, cost = len(v), 0.0
     work, u = workspace(n), v.copy()
-    cost[0], cost[1] = 0.0, 0.0
     for step in range(1, most + 1):
         lower, upper = step_back(mixture, rows, r, -1.0, work, u)
         loss = -np.inf
@@ -80,48 +81,47 @@ def affordable_steps(
             u[s] += work.change[s]
             loss = max(loss, terminal[s] - u[s])
         if loss > budget:
-            cost[1] = loss
-            return step - 1, step
-        cost[0] = max(cost[0], loss)
-        if (upper - lower) * (most - step) <= limits.tolerance:
+            return step - 1, step, cost, loss
+        cost = max(cost, loss)
+        if (upper - lower) * (most - step) <= tolerance:
             if lower >= 0.0:
-                return most, step
+                return most, step, cost, 0.0
             extra = most - step  # each further step loses at most -lower
             if -lower * extra > budget - loss:
                 extra = int((budget - loss) / -lower)
-            cost[0] = max(cost[0], loss - extra * lower)
-            cost[1] = loss - (extra + 1) * lower
-            return step + extra, step
-    return most, most
+            return step + extra, step, max(cost, loss - extra * lower), loss - (extra + 1) * lower
+    return most, most, cost, 0.0
 
 
 @allocating
-def induct(book: Book, rows: Rows, r: Floats, bias: Floats, limits: Limits, work: Work, v: Floats) -> int:
+def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, v: Floats) -> int:
     """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected; the sweeps it took.
 
     `r` [K] is relative to the baseline's gain per step. With its `bias` [S], r + p bias >= bias for the baseline in the
     true MDP, so that r + p v >= bias + p (v - bias): in its segments the worst row p acts on v - bias only. The last
     segment comes first.
     """
-    made, nothing = 0, np.zeros(0)
-    fewer = Limits(limits.tolerance, max(1, limits.sweeps // BASELINE_SHARE))
+    made, nothing, work = 0, np.zeros(0), workspace(len(v))
+    fewer = max(1, most // BASELINE_SHARE)
     for i in range(len(book.policy) - 1, -1, -1):
         q = book.policy[i]
         is_baseline = q == 0
         mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
         for s in range(len(v)):
             v[s] -= bias[s] if is_baseline else 0.0
-        earned, ends = (nothing, fewer) if is_baseline else (r, limits)
-        made += play_backwards(mixture, rows, earned, book.steps[i], ends, work, v)
+        earned, sweeps = (nothing, fewer) if is_baseline else (r, most)
+        made += play_backwards(mixture, rows, earned, book.steps[i], tolerance, sweeps, work, v)
         for s in range(len(v)):
             v[s] += bias[s] if is_baseline else 0.0
     return made
 
 
 @allocating
-def segment_losses(book: Book, rows: Rows, r: Floats, bias: Floats, limits: Limits, work: Work, losses: Floats) -> None:
+def segment_losses(
+    book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, losses: Floats
+) -> None:
     """`losses` [n]: what each segment can lose to the baseline from its worst first state; its own lose nothing."""
-    v = np.empty(len(bias))
+    v, work = np.empty(len(bias)), workspace(len(bias))
     for i in range(len(book.policy)):
         losses[i] = 0.0
         q = book.policy[i]
@@ -129,7 +129,7 @@ def segment_losses(book: Book, rows: Rows, r: Floats, bias: Floats, limits: Limi
             for s in range(len(v)):
                 v[s] = bias[s]
             mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
-            play_backwards(mixture, rows, r, book.steps[i], limits, work, v)
+            play_backwards(mixture, rows, r, book.steps[i], tolerance, most, work, v)
             losses[i] = -np.inf
             for s in range(len(v)):
                 losses[i] = max(losses[i], bias[s] - v[s])

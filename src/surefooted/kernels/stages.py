@@ -1,8 +1,8 @@
 """Backward inductions over a finite horizon, from `values[H]` to `values[0]`.
 
-Over a set of plausible rows: `optimistic_stages` and `policy_stages`. Over estimates, or a known table, with a bonus:
-`greedy_stages` and `estimated_policy_stages`. Rows belong to pairs, or to pairs and stages: then pair k of stage h is
-row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Outputs come last and are written in place.
+Over a set of plausible rows: `optimistic_stages` and `policy_stages`. Over estimates with a bonus: `greedy_stages` and
+`estimated_policy_stages`, which also serves known tables. Rows belong to pairs, or to pairs and stages: then pair k of
+stage h is row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Outputs come last and are written in place.
 """
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.bellman import add_mean
 from surefooted.kernels.bonus import EULER_BONUS, FREEDMAN_BONUS, euler_bonus, freedman_bonus, mean_next
-from surefooted.kernels.compile import inlined, njit
+from surefooted.kernels.compile import allocating, inlined, njit
 from surefooted.kernels.rows import Rows, extreme
-from surefooted.kernels.sorting import Work, forget_order, rank_states
-from surefooted.kernels.structs import BonusTerms, Estimates, Rules
+from surefooted.kernels.sorting import forget_order, rank_states, workspace
+from surefooted.kernels.structs import BonusTerms, Estimates
 
 ROUNDING = 1e-12  # relative: a difference beyond this is more than rounding
 
@@ -25,16 +25,15 @@ def row_stride(pair_ptr: Ints, r: Floats) -> int:
     return n_pairs if len(r) > n_pairs else 0
 
 
-@njit
-def optimistic_stages(pair_ptr: Ints, rows: Rows, r: Floats, work: Work, values: Floats, pair: Ints) -> bool:
+@allocating
+def optimistic_stages(pair_ptr: Ints, rows: Rows, r: Floats, values: Floats, pair: Ints) -> bool:
     """Optimistic backward induction: `values`, greedy `pair`, and whether that changed.
 
     v_h(s) = max over a of r(s, a) + max over plausible p of p v_{h+1}. Of equal pairs the first is greedy. Only to save
     time, the pair that `pair` holds is tried first (-1: none), and a pair is skipped if it would be worse even with all
     its slack in the best state.
     """
-    changed, stride = False, row_stride(pair_ptr, r)
-    forget_order(work)
+    changed, stride, work = False, row_stride(pair_ptr, r), workspace(values.shape[1])
     for h in range(len(pair) - 1, -1, -1):
         v = values[h + 1]
         rank_states(v, 1.0, work)
@@ -63,16 +62,16 @@ def optimistic_stages(pair_ptr: Ints, rows: Rows, r: Floats, work: Work, values:
     return changed
 
 
-@njit
+@allocating
 def policy_stages(
-    pair_ptr: Ints, rows: Rows, r: Floats, sign: float, rules: Rules, work: Work, values: Floats, first: Floats
+    pair_ptr: Ints, rows: Rows, r: Floats, sign: float, pair: Ints, weights: Floats, values: Floats, first: Floats
 ) -> None:
     """Backward induction for each of P policies (Eq. `pess_pe_fh` over a set): `first` [P, S] gets values[0].
 
     Pessimistic for sign -1 (r the lowest rewards), optimistic for +1 (the highest). `values` is that of the last policy
     in the end.
     """
-    stride, is_pair = row_stride(pair_ptr, r), rules.pair.size > 0
+    stride, is_pair, work = row_stride(pair_ptr, r), pair.size > 0, workspace(values.shape[1])
     for i in range(len(first)):
         forget_order(work)
         for h in range(len(values) - 2, -1, -1):
@@ -81,10 +80,10 @@ def policy_stages(
             for s in range(len(v)):
                 begin, end, total = pair_ptr[s], pair_ptr[s + 1], 0.0
                 if is_pair:
-                    begin = rules.pair[i, min(h, rules.pair.shape[1] - 1), s]
+                    begin = pair[i, min(h, pair.shape[1] - 1), s]
                     end = begin + 1
                 for k in range(begin, end):
-                    weight = 1.0 if is_pair else rules.weights[i, min(h, rules.weights.shape[1] - 1), k]
+                    weight = 1.0 if is_pair else weights[i, min(h, weights.shape[1] - 1), k]
                     if weight > 0.0:
                         row = k + h * stride
                         total += weight * (r[row] + extreme(rows, row, v, work))
@@ -136,22 +135,29 @@ def greedy_stages(
 
 @njit
 def estimated_policy_stages(
-    pair_ptr: Ints, estimates: Estimates, bonus: Floats, top: float, sign: float, rules: Rules, values: Floats
+    pair_ptr: Ints,
+    estimates: Estimates,
+    bonus: Floats,
+    top: float,
+    sign: float,
+    pair: Ints,
+    weights: Floats,
+    values: Floats,
 ) -> None:
     """Eq. `pess_pe_fh` for one policy: `values`, below for sign -1, above for +1.
 
     Each pair's r̂ + sign b + p̂ v, b its `bonus` [rows], is cut to [0, (H - h) top], where its true value lies.
     """
-    stride, is_pair = row_stride(pair_ptr, estimates.r), len(rules.pair) > 0
+    stride, is_pair = row_stride(pair_ptr, estimates.r), len(pair) > 0
     for h in range(len(values) - 2, -1, -1):
         cap = (len(values) - 1 - h) * top
         for s in range(values.shape[1]):
             begin, end, total = pair_ptr[s], pair_ptr[s + 1], 0.0
             if is_pair:
-                begin = rules.pair[min(h, len(rules.pair) - 1), s]
+                begin = pair[min(h, len(pair) - 1), s]
                 end = begin + 1
             for k in range(begin, end):
-                weight = 1.0 if is_pair else rules.weights[min(h, len(rules.weights) - 1), k]
+                weight = 1.0 if is_pair else weights[min(h, len(weights) - 1), k]
                 if weight > 0.0:
                     m = k + h * stride
                     q = cap if sign > 0 else 0.0

@@ -31,13 +31,10 @@ class Mixture(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Policies by stage: they play `pair`, or if that is empty `weights`. A single decision rule serves all stages.
+    """A policy of H stages: it plays `pair`, or if that is empty `weights`; one decision rule serves all stages."""
 
-    Kernels for one policy take it without the first axis.
-    """
-
-    pair: Ints  # [P, H, S], [P, 1, S] or empty
-    weights: Floats  # [P, H, K], [P, 1, K] or empty
+    pair: Ints  # [H, S], [1, S] or [0, 0]
+    weights: Floats  # [H, K], [1, K] or [0, 0]
 
 
 class Steps(NamedTuple):
@@ -98,21 +95,6 @@ class World(NamedTuple):
     r_max: float
     noise: int
     scale: float
-
-
-class Iteration(NamedTuple):
-    """How value iteration runs: the share of each step that is taken, the accuracy, and the most sweeps to make."""
-
-    damping: float
-    epsilon: float
-    most: int
-
-
-class Limits(NamedTuple):
-    """When stepping backwards ends in an extrapolation: what that may lose, and the sweeps after which it must."""
-
-    tolerance: float
-    sweeps: int
 
 
 class Book(NamedTuple):

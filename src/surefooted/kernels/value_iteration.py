@@ -11,8 +11,9 @@ from surefooted.kernels.bellman import add_mean, first_sweep, move_damped
 from surefooted.kernels.compile import allocating, njit
 from surefooted.kernels.rows import Rows, ceiling, extreme
 from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
-from surefooted.kernels.structs import Iteration, Mixture
+from surefooted.kernels.structs import Mixture
 
+DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 LITTLE_SLACK = 0.3  # a box with less free mass than this is compared by its ceiling first
 ROUNDING = 1e-12  # relative: a difference beyond this is more than rounding
 PLAIN_SWEEPS = 40  # sweeps of value iteration before frozen sweeps help it
@@ -65,7 +66,9 @@ def write_row(rows: Rows, k: int, weight: float, work: Work, end: int, state: In
 
 
 @allocating
-def frozen_sweeps(mixture: Mixture, rows: Rows, r: Floats, work: Work, iteration: Iteration, v: Floats) -> float:
+def frozen_sweeps(
+    mixture: Mixture, rows: Rows, r: Floats, work: Work, damping: float, epsilon: float, most: int, v: Floats
+) -> float:
     """Value iteration with the choices made at `v` [S] kept: changes `v`, returns the span of its movement.
 
     Each row is the plausible one that `extreme` took the expectation of by `work`: this is an ordinary chain, whose
@@ -73,28 +76,28 @@ def frozen_sweeps(mixture: Mixture, rows: Rows, r: Floats, work: Work, iteration
     (Puterman 1994, Sec. 8.7); any v has bounds of its own, so nothing depends on where it ends. Damping must be below
     1.
     """
-    n, most = len(v), 0
+    n, size = len(v), 0
     for i in range(len(mixture.pairs)):
         k = mixture.pairs[i]
-        most += rows.last[k] - rows.first[k] + 1
+        size += rows.last[k] - rows.first[k] + 1
         if rows.width[k] < 0.0 and rows.unseen[k] > 0.0:
-            most += n if rows.slack[k] >= rows.unseen[k] * n else int(rows.slack[k] / rows.unseen[k]) + 2
-    ptr, state, p = np.zeros(n + 1, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty(most)
-    earned, before, change, end = np.zeros(n), v.copy(), np.empty(n), 0
+            size += n if rows.slack[k] >= rows.unseen[k] * n else int(rows.slack[k] / rows.unseen[k]) + 2
+    ptr, state, p = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
+    earned, before, change, end = np.zeros(n), v.copy(), np.empty(n), ptr[0]  # a literal 0 would compile twice
     for s in range(n):
         for i in range(mixture.state_ptr[s], mixture.state_ptr[s + 1]):
             k, weight = mixture.pairs[i], mixture.weights[i]
             earned[s] += weight * r[k]
             end = write_row(rows, k, weight, work, end, state, p)
         ptr[s + 1] = end
-    for _ in range(iteration.most):
+    for _ in range(most):
         lower, upper = np.inf, -np.inf
         for s in range(n):
             change[s] = add_mean(earned[s], ptr[s], ptr[s + 1], state, p, v) - v[s]
             lower, upper = min(lower, change[s]), max(upper, change[s])
-        if upper - lower <= iteration.epsilon:
+        if upper - lower <= epsilon:
             break
-        move_damped(change, iteration.damping, v)
+        move_damped(change, damping, v)
     least, largest = np.inf, -np.inf
     for s in range(n):
         least, largest = min(least, v[s] - before[s]), max(largest, v[s] - before[s])
@@ -103,12 +106,12 @@ def frozen_sweeps(mixture: Mixture, rows: Rows, r: Floats, work: Work, iteration
 
 @allocating
 def optimistic_iteration(
-    pair_ptr: Ints, rows: Rows, r: Floats, iteration: Iteration, v: Floats, pair: Ints
+    pair_ptr: Ints, rows: Rows, r: Floats, epsilon: float, most: int, v: Floats, pair: Ints
 ) -> tuple[float, float, int]:
     """Extended value iteration (Fig. `evi`, footnote `foot:lopplus`): bounds on the optimistic gain, sweeps made.
 
     `v` [S] is where to start and gets v_n; `pair` [S] gets the greedy pairs, the first of equals. `lower` <= gain <=
-    `upper` at every sweep. The iterated chain stays put with probability 1 - damping: this makes it aperiodic and keeps
+    `upper` at every sweep. The iterated chain stays put with probability 1 - DAMPING: this makes it aperiodic and keeps
     the gain.
 
     Pairs that provably cannot be greedy are skipped, which changes nothing but rounding:
@@ -117,7 +120,6 @@ def optimistic_iteration(
     - A pair whose `ceiling` is below the best so far cannot be greedy now.
     - Nor can a pair whose reward plus the value of the best state is.
     """
-    damping, epsilon, most = iteration
     lower, upper, sweep = -np.inf, np.inf, 0
     n, flat = len(v), True
     for s in range(n):
@@ -138,7 +140,7 @@ def optimistic_iteration(
     if flat:
         for s in range(n):
             work.change[s] = r[pair[s]]
-        move_damped(work.change, damping, v)
+        move_damped(work.change, DAMPING, v)
     while sweep < most:
         rank_states(v, 1.0, work)
         lower, upper = np.inf, -np.inf
@@ -169,12 +171,12 @@ def optimistic_iteration(
         sweep += 1
         if upper - lower <= epsilon or sweep == most:
             break
-        if sweep < PLAIN_SWEEPS or sweep >= PLAIN_SWEEPS + FREEZES or damping >= 1.0:
-            move_damped(work.change, damping, v)
-            moved += damping * (upper - lower) * (1.0 + ROUNDING)
+        if sweep < PLAIN_SWEEPS or sweep >= PLAIN_SWEEPS + FREEZES:
+            move_damped(work.change, DAMPING, v)
+            moved += DAMPING * (upper - lower) * (1.0 + ROUNDING)
         else:
-            frozen = Iteration(damping, epsilon / 2, FROZEN_SWEEPS)
-            moved += frozen_sweeps(Mixture(each, pair, ones), rows, r, work, frozen, v) * (1.0 + ROUNDING)
+            mixture = Mixture(each, pair, ones)
+            moved += frozen_sweeps(mixture, rows, r, work, DAMPING, epsilon / 2, FROZEN_SWEEPS, v) * (1.0 + ROUNDING)
     return lower, upper, sweep
 
 
@@ -202,7 +204,8 @@ def evaluate_policies(
     rows: Rows,
     r: Floats,
     sign: float,
-    iteration: Iteration,
+    epsilon: float,
+    most: int,
     v: Floats,
     bounds: Floats,
     sweeps: Ints,
@@ -211,7 +214,6 @@ def evaluate_policies(
 
     Policy i is row i of `mixtures.state_ptr` [P, S + 1], of `v` [P, S], `bounds` [P, 2] and `sweeps` [P].
     """
-    damping, epsilon, most = iteration
     for i in range(len(mixtures.state_ptr)):
         mixture, work = Mixture(mixtures.state_ptr[i], mixtures.pairs, mixtures.weights), workspace(v.shape[1])
         bounds[i, 0], bounds[i, 1], sweeps[i] = -np.inf, np.inf, 0
@@ -220,7 +222,7 @@ def evaluate_policies(
             sweeps[i] += 1
             if bounds[i, 1] - bounds[i, 0] <= epsilon or sweeps[i] == most:
                 break
-            if sweeps[i] < PLAIN_SWEEPS or sweeps[i] >= PLAIN_SWEEPS + FREEZES or damping >= 1.0:
-                move_damped(work.change, damping, v[i])
+            if sweeps[i] < PLAIN_SWEEPS or sweeps[i] >= PLAIN_SWEEPS + FREEZES:
+                move_damped(work.change, DAMPING, v[i])
             else:
-                frozen_sweeps(mixture, rows, r, work, Iteration(damping, epsilon / 2, FROZEN_SWEEPS), v[i])
+                frozen_sweeps(mixture, rows, r, work, DAMPING, epsilon / 2, FROZEN_SWEEPS, v[i])

@@ -10,7 +10,7 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import Rules, Steps, World
+from surefooted.kernels.structs import World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.simulation.noise import noise_teller
@@ -114,8 +114,9 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
         part = slice(done, done + most)
         policy = agent.episode.policy
         coins = no_coins if policy.is_deterministic else agent.coin.ahead(most)
-        record = Steps(pairs[part], rewards[part], next_states[part])
-        length = playing.play_episode(world, Rules(*policy.stages(1)), draws[drawn:], coins, agent.allowed, s, record)
+        pair, weights = policy.stages(1)
+        chance, record = (draws[drawn:], coins), (pairs[part], rewards[part], next_states[part])
+        length = playing.play_episode(world, pair, weights, *chance, agent.allowed, s, *record)
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
         taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
@@ -161,15 +162,15 @@ def simulate_episodes(
     shape = (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
     draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
-    rules: dict[int, Rules] = {}
+    rules: dict[int, tuple[Ints, Floats]] = {}
     for i, s in enumerate(starts.tolist()):
         agent.begin(s)
         policy, q = agent.current()[0], agent.decisions[-1].policy
         if q not in rules:
-            rules[q] = Rules(*policy.stages(agent.horizon))
+            rules[q] = policy.stages(agent.horizon)
         coins = no_coins if policy.is_deterministic else agent.coin.ahead(agent.horizon)
-        episode = Steps(pairs[i], rewards[i], next_states[i])
-        playing.play_episode(world, rules[q], next(draws), coins, unlimited, s, episode)
+        episode = (pairs[i], rewards[i], next_states[i])
+        playing.play_episode(world, *rules[q], next(draws), coins, unlimited, s, *episode)
         agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
 

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import is_whole, real_numbers
 from surefooted.errors import InvalidInput
-from surefooted.kernels import exact, stages
-from surefooted.kernels.bonus import FIXED_BONUS
-from surefooted.kernels.structs import BonusTerms, Estimates, Rules
+from surefooted.kernels import bellman, exact, stages
+from surefooted.kernels.structs import Estimates
 from surefooted.solve.chain import induced_chain
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
@@ -34,8 +33,11 @@ def optimal_values(mdp: Dynamics, horizon: int) -> OptimalValues:
     horizon = _stages(mdp, horizon)
     values = np.zeros((horizon + 1, mdp.n_states))
     pair = np.empty((horizon, mdp.n_states), dtype=np.int64)
-    nothing = BonusTerms(FIXED_BONUS, np.zeros(mdp.r.size))
-    stages.greedy_stages(mdp.space.pair_ptr, _as_estimates(mdp), nothing, np.inf, values, pair)
+    q = np.empty(mdp.space.n_pairs)
+    for h in range(horizon - 1, -1, -1):
+        table = mdp.stage(h)
+        bellman.backup_pairs(table.next_ptr, table.next_state, table.p, table.r, values[h + 1], q)
+        bellman.best_pairs(mdp.space.pair_ptr, q, values[h], pair[h])
     return OptimalValues(values, Policy(mdp.space, pair=pair))
 
 
@@ -45,14 +47,11 @@ def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
     if policy.space != mdp.space:
         raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     values = np.zeros((horizon + 1, mdp.n_states))
-    known = (mdp.space.pair_ptr, _as_estimates(mdp), np.zeros(mdp.r.size), np.inf, 0.0)
-    stages.estimated_policy_stages(*known, Rules(*policy.stages(horizon)), values)
+    # a known table is an estimate from one visit to each row, with probabilities in place of counts and no bonus
+    known = Estimates(np.ones(mdp.r.size, dtype=np.int64), mdp.r, mdp.next_ptr, mdp.next_state, mdp.p)
+    table = (mdp.space.pair_ptr, known, np.zeros(mdp.r.size), np.inf, 0.0)
+    stages.estimated_policy_stages(*table, *policy.stages(horizon), values)
     return values
-
-
-def _as_estimates(mdp: Dynamics) -> Estimates:
-    """A known table as kernels take estimates: one visit to each row, and probabilities in place of counts."""
-    return Estimates(np.ones(mdp.r.size, dtype=np.int64), mdp.r, mdp.next_ptr, mdp.next_state, mdp.p)
 
 
 def expected_rewards(mdp: TabularMDP, policy: Policy, start: int | ArrayLike, steps: int) -> Floats:
