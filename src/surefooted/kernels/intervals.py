@@ -39,12 +39,16 @@ class Sums(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """The intervals of a set as `Plausible` stores them, and as kernels take them (`rows`, in any order)."""
+    """The intervals of a set: in the order of the counts, and in `rows` once more, in the order that kernels like.
+
+    Both have row k at rows.first[k] .. rows.last[k] - 1, and may have gaps between rows.
+    """
 
     r_lower: Floats  # [K]
     r_upper: Floats  # [K]
-    p_lower: Floats  # [nnz]
-    p_upper: Floats  # [nnz]
+    next_state: Ints
+    p_lower: Floats
+    p_upper: Floats
     rows: Rows
 
 
@@ -153,7 +157,8 @@ def mean_reward(
 def fill_rows(share: Share, r_max: float, sums: Sums, pool: Pool, todo: Ints, seen: Ints, boxes: Boxes) -> int:
     """Compute the intervals of those rows in `todo` whose visits differ from `seen` [K]; how many they were.
 
-    Each row of `boxes` has room for exactly the successors that were counted. `seen` is brought up to date.
+    The arrays of `boxes` are at least as long as those of the pool, and have their rows in the same places. `seen` is
+    brought up to date.
     """
     rows = boxes.rows
     changed = 0
@@ -163,6 +168,7 @@ def fill_rows(share: Share, r_max: float, sums: Sums, pool: Pool, todo: Ints, se
         seen[k] = sums.visits[k]
         changed += 1
         n = float(seen[k])
+        rows.first[k], rows.last[k] = pool.start[k], pool.start[k] + pool.length[k]
         if n == 0.0:
             boxes.r_lower[k], boxes.r_upper[k], rows.unseen[k], rows.slack[k] = 0.0, r_max, 1.0, 1.0
             continue
@@ -171,11 +177,10 @@ def fill_rows(share: Share, r_max: float, sums: Sums, pool: Pool, todo: Ints, se
         x = log_term(share, n)
         rows.unseen[k] = proportion(share.kind, 0.0, n, x)[1]
         kept = 0.0
-        for i in range(pool.length[k]):
-            at, j = pool.start[k] + i, rows.first[k] + i
-            low, high = proportion(share.kind, float(pool.counted[at]), n, x)
-            boxes.p_lower[j], boxes.p_upper[j] = low, high
-            rows.next_state[j], rows.low[j], rows.room[j] = pool.state[at], low, high - low
+        for j in range(rows.first[k], rows.last[k]):
+            low, high = proportion(share.kind, float(pool.counted[j]), n, x)
+            boxes.next_state[j], boxes.p_lower[j], boxes.p_upper[j] = pool.state[j], low, high
+            rows.next_state[j], rows.low[j], rows.room[j] = pool.state[j], low, high - low
             kept += low
         rows.slack[k] = max(1.0 - kept, 0.0)
     return changed

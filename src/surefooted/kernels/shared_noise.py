@@ -171,6 +171,16 @@ def uncross_events(events: Events, families: Families, lower: Floats, upper: Flo
 
 
 @njit
+def bound_events(
+    share: Share, tally: Tally, events: Events, families: Families, lower: Floats, upper: Floats, crossed: Bools
+) -> None:
+    """Bounds on the probability of each event, and which laws [L] no probabilities fit."""
+    estimate_events(share, tally, events, lower, upper)
+    narrow_events(events, families, lower, upper)
+    uncross_events(events, families, lower, upper, crossed)
+
+
+@njit
 def bound_blocks(blocks: Blocks, lower: Floats, upper: Floats, low: Floats, high: Floats) -> None:
     """Bounds on each block from those on events: sums of products, or those of the joint law where it is narrower."""
     for b in range(len(low)):

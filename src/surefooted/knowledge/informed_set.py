@@ -48,8 +48,9 @@ class InformedSet:
         _check(declared, counts, delta, noise)
         self._share, self._reward_share = self._shares(delta)
         self._position = np.full(declared.space.n_states, -1)  # scratch space of kernels
+        self._all_declared = bool(declared.has_successors.all())
         self._bounds: RowBounds | None = None
-        self._visits = counts.visits
+        self._made_for: tuple[Ints | None, int] = (None, 0)  # the visits that the bounds follow, and transitions seen
 
     def read(self) -> Reading:
         """The set of the counts as they are now, and what contradicts it."""
@@ -67,7 +68,7 @@ class InformedSet:
         plausible = Plausible(declared.space, r_lower, r_upper, *bounds[:5], stages=counts.stages)
         if self._kind == SIMPLIFIED:  # its intervals prove nothing, so they contradict nothing
             fault &= OUTSIDE | (REWARD if declared.rewards.what != FUNCTION else 0)
-            crossed = np.zeros_like(crossed)
+            crossed[:] = False
         return Reading(plausible, fault, crossed)
 
     def _shares(self, delta: float) -> tuple[Share, Share]:
@@ -104,44 +105,54 @@ class InformedSet:
 
     def _successor_bounds(self, counted: Transitions) -> RowBounds:
         """Bounds on the rows from declared successors, or from those seen."""
-        own, H = self.declared.successors, self.counts.stages
-        lengths = np.where(np.tile(own.declared, H), np.tile(np.diff(own.ptr), H), np.diff(counted.next_ptr))
-        next_ptr = np.concatenate([[0], np.cumsum(lengths)])
-        same_counts, self._visits = self._visits is counted.visits, counted.visits
-        if self._bounds is None or not same_counts or not np.array_equal(self._bounds.next_ptr, next_ptr):
-            n, size = next_ptr.size - 1, int(next_ptr[-1])
-            rows = (next_ptr, np.empty(size, dtype=np.int64), np.empty(size), np.empty(size), np.empty(n))
-            self._bounds = RowBounds(*rows, np.zeros(n, dtype=np.int64), np.full(n, -1))
+        own = self.declared.successors
+        grown = 0 if self._all_declared else counted.next_state.size  # rows of other pairs grow with what was seen
+        if self._bounds is None or self._made_for[0] is not counted.visits or self._made_for[1] != grown:
+            self._bounds, self._made_for = self._empty_bounds(counted), (counted.visits, grown)
         successors.bound_successors(self._share, counted, own, self._position, self._bounds)
         return self._bounds
 
+    def _empty_bounds(self, counted: Transitions) -> RowBounds:
+        """Arrays for all rows, of which none is computed yet."""
+        own, H = self.declared.successors, self.counts.stages
+        lengths = np.where(np.tile(own.declared, H), np.tile(np.diff(own.ptr), H), np.diff(counted.next_ptr))
+        n, size = lengths.size, int(lengths.sum())
+        next_ptr, next_state = np.concatenate([[0], np.cumsum(lengths)]), np.empty(size, dtype=np.int64)
+        bounds = (np.empty(size), np.empty(size), np.empty(n))
+        return RowBounds(next_ptr, next_state, *bounds, np.zeros(n, dtype=np.int64), np.full(n, -1))
+
     def _noise_bounds(self, mechanics: Mechanics, counted: Transitions) -> tuple[RowBounds, BlockBounds, Bools]:
         """Bounds on the rows and on all blocks from shared noise, and the laws that no probabilities fit."""
-        index, H = mechanics.index, self.counts.stages
-        events, families = index.events, index.families
+        index = mechanics.index
         tally = Tally(np.zeros(index.n_partitions, dtype=np.int64), np.zeros(index.n_classes, dtype=np.int64))
         fault = np.zeros(index.row_laws.shape[0], dtype=np.int64)
         shared_noise.count_classes(counted, index.cells, index.draws, self._position, tally, fault)
         if self.noise is not None:
             tally.classes[:] = np.concatenate(self.noise.values)
             tally.draws[:] = [values.sum() for values in self.noise.values]
-        lower, upper = np.empty(events.law.size), np.empty(events.law.size)
+        lower, upper = np.empty(len(index.masks)), np.empty(len(index.masks))
         crossed = np.zeros(index.row_laws.shape[1], dtype=bool)
-        shared_noise.estimate_events(self._share, tally, events, lower, upper)
-        shared_noise.narrow_events(events, families, lower, upper)
-        shared_noise.uncross_events(events, families, lower, upper, crossed)
+        shared_noise.bound_events(self._share, tally, index.events, index.families, lower, upper, crossed)
         if fault.any():  # no noise explains some step: everything that the laws of its row have taught is in doubt
             doubtful = index.row_laws[fault > 0].any(axis=0)
             fault[index.row_laws[:, doubtful].any(axis=1)] |= DOUBT
-        fault[index.row_laws[:, crossed].any(axis=1)] |= DOUBT
+        if crossed.any():
+            fault[index.row_laws[:, crossed].any(axis=1)] |= DOUBT
         low, high, unseen = np.empty(index.blocks.joint.size), np.empty(index.blocks.joint.size), np.empty(fault.size)
         shared_noise.bound_blocks(index.blocks, lower, upper, low, high)
         shared_noise.close_rows(index.cells.next_ptr, low, high, unseen, fault)
-        nnz = index.cells.next_state.size
-        next_ptr = np.concatenate([[0], np.cumsum(np.tile(np.diff(index.cells.next_ptr), H))])
-        rows = (np.tile(index.cells.next_state, H), np.tile(low[:nnz], H), np.tile(high[:nnz], H), np.tile(unseen, H))
-        bounds = RowBounds(next_ptr, *rows, np.tile(fault, H), counted.visits)
-        return bounds, BlockBounds(low, high, 0), crossed
+        cells = index.cells.next_state.size
+        rows = RowBounds(*index.cells, low[:cells], high[:cells], unseen, fault, counted.visits)
+        return _repeated(rows, self.counts.stages), BlockBounds(low, high, 0), crossed
+
+
+def _repeated(rows: RowBounds, stages: int) -> RowBounds:
+    """Rows that all stages share, once for each stage."""
+    if stages == 1:
+        return rows
+    next_ptr = np.concatenate([[0], np.cumsum(np.tile(np.diff(rows.next_ptr), stages))])
+    bounds = (np.tile(rows.lower, stages), np.tile(rows.upper, stages), np.tile(rows.unseen, stages))
+    return RowBounds(next_ptr, np.tile(rows.next_state, stages), *bounds, np.tile(rows.fault, stages), rows.seen)
 
 
 def _kind(confidence: Confidence) -> int:

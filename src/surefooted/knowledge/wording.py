@@ -37,13 +37,13 @@ def impossible_step(
 
 def conflicts(declared: Declared, counts: Counts, reading: Reading) -> list[str]:
     """One sentence for each law and each row at which the counts contradict what was declared."""
+    if not (reading.fault.any() or reading.crossed.any()):
+        return []
     found = []
     n_laws = 0 if declared.mechanics is None else len(declared.mechanics.sizes)
     for i in np.flatnonzero(reading.crossed):
         of = f"law {i}" if i < n_laws else "the joint law of some components"
         found.append(f"{of}: no law fits what was counted of its events")
-    if not reading.fault.any():
-        return found
     ptr, state, count = counts.rows()
     for m in np.flatnonzero(reading.fault).tolist():
         h, k = divmod(m, declared.space.n_pairs)

@@ -92,7 +92,7 @@ KINDS: dict[Confidence, int] = {
 def _intervals(kind: int, counts: Counts, delta: float) -> Plausible:
     """An interval for each mean reward and each probability."""
     _sizes(counts, delta)
-    return IncrementalSet(kind, counts, delta).current()
+    return IncrementalSet(kind, counts, delta).current().compact()
 
 
 def _ball(counts: Counts, width_r: Floats, width_p: Floats) -> Plausible:

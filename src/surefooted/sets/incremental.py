@@ -1,70 +1,122 @@
 """The set of counts that go on growing, kept up to date with them."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from surefooted.data.counts import Counts
 from surefooted.kernels.intervals import BERNSTEIN, SIMPLIFIED, Boxes, Share, Sums, fill_rows
+from surefooted.kernels.rows import Rows
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.space import Ints
+from surefooted.tables.space import Floats, Ints
 
 
-class IncrementalSet:
+class IncrementalSet(Plausible):
     """A set of intervals in which each row depends on its own counts alone: only rows visited since are computed again.
 
-    `current` fills the arrays of the last set in place, so that a set that it returned before may change. When a pair
-    leads to a new state, the set gets new arrays, which have room for it.
+    `current` brings it up to date. Its rows lie where the counts keep theirs, with gaps in which rows can grow, so that
+    a new successor costs no more than one seen before. (Without gaps, UCRL2 takes 2.5 times as long while it discovers
+    a garnet of 300 states.) `next_ptr`, `next_state`, `p_lower` and `p_upper` have no gaps:
+    they are computed when they are asked for.
     """
 
+    _counts: Counts
+    _share: Share
+    _sums: Sums
+    _seen: Ints  # [K]: the visits of each row when it was computed
+    _added: int  # the steps in the counts when the set was computed
+    _boxes: Boxes
+    _compact: Plausible | None
+
     def __init__(self, kind: int, counts: Counts, delta: float) -> None:
-        self.counts = counts
-        space, n = counts.space, counts.n_rows
+        space = counts.space
         intervals = space.n_states * space.n_actions * counts.stages
         if kind != SIMPLIFIED:
-            intervals = n * (space.n_states + (1 if kind == BERNSTEIN else 2))
-        self._share = Share(kind, intervals, delta)
-        self._start()
+            intervals = counts.n_rows * (space.n_states + (1 if kind == BERNSTEIN else 2))
+        self._set(space=space, width=None, stages=counts.stages, _counts=counts, _share=Share(kind, intervals, delta))
+        self._restart()
 
-    def _start(self) -> None:
+    def _set(self, **values: Any) -> None:
+        """Set attributes, which nobody else can."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _restart(self) -> None:
         """Forget everything that was computed."""
-        counts, n = self.counts, self.counts.n_rows
-        self._sums = Sums(counts.visits, counts.reward_sum, counts.reward_square)
-        self._added = -1  # steps that the counts had when the set was computed
-        self._seen: Ints = np.full(n, -1)  # visits of each row when it was computed
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0)
-        self._set = Plausible(
-            counts.space, np.empty(n), np.empty(n), np.zeros(n + 1, dtype=np.int64), *nothing, np.ones(n),
-            stages=counts.stages,
-        )  # fmt: skip
+        counts, n = self._counts, self._counts.n_rows
+        places = (np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        rows = Rows(*places, np.zeros(0), np.zeros(0), np.ones(n), np.ones(n), np.full(n, -1.0))
+        boxes = Boxes(np.empty(n), np.empty(n), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), rows)
+        sums = Sums(counts.visits, counts.reward_sum, counts.reward_square)
+        self._set(_sums=sums, _seen=np.full(n, -1), _added=-1, unseen=rows.unseen)
+        self._set(_boxes=boxes, r_lower=boxes.r_lower, r_upper=boxes.r_upper, rows=rows, _compact=None)
 
-    def current(self) -> Plausible:
-        """The set of the counts as they are now."""
-        counts = self.counts
+    def current(self) -> "IncrementalSet":
+        """The set of the counts as they are now: this object, brought up to date."""
+        counts = self._counts
         if counts.visits is not self._sums.visits:  # other counts were loaded into the same object
-            self._start()
+            self._restart()
         if counts.added == self._added:
-            return self._set
+            return self
+        pool, boxes = counts.pool, self._boxes
+        if pool.state.size > boxes.p_lower.size:
+            more = pool.state.size - boxes.p_lower.size
+            rows = boxes.rows._replace(
+                **{name: _longer(getattr(boxes.rows, name), more) for name in ("next_state", "low", "room")}
+            )
+            grown = {name: _longer(getattr(boxes, name), more) for name in ("next_state", "p_lower", "p_upper")}
+            boxes = boxes._replace(**grown, rows=rows)
+            self._set(_boxes=boxes, rows=rows)
         todo = counts.pairs_since(self._added) if self._added >= 0 else None
-        if counts.n_transitions != self._set.next_state.size:
-            self._make_room()
-        held = self._set
-        boxes = Boxes(held.r_lower, held.r_upper, held.p_lower, held.p_upper, held.rows)
-        rows = np.arange(counts.n_rows) if todo is None else todo
-        fill_rows(self._share, counts.space.r_max, self._sums, counts.pool, rows, self._seen, boxes)
-        self._added = counts.added
-        return held
+        if todo is None:
+            todo = np.arange(counts.n_rows)
+        fill_rows(self._share, self.space.r_max, self._sums, pool, todo, self._seen, boxes)
+        self._set(_added=counts.added, _compact=None)
+        return self
 
-    def _make_room(self) -> None:
-        """Move the set to arrays with a place for every transition counted; kernels' rows keep their order."""
-        old, (next_ptr, next_state, _) = self._set, self.counts.rows()
-        lower, upper = np.zeros(next_state.size), np.zeros(next_state.size)
-        place = np.repeat(next_ptr[:-1] - old.next_ptr[:-1], np.diff(old.next_ptr)) + np.arange(old.next_state.size)
-        lower[place], upper[place] = old.p_lower, old.p_upper
-        self._set = replace(old, next_ptr=next_ptr, next_state=next_state, p_lower=lower, p_upper=upper)
-        for new, before in zip(self._set.rows[2:5], old.rows[2:5], strict=True):  # next_state, low and room
-            new[place] = before
+    def compact(self) -> Plausible:
+        """A copy without gaps, which stays as it is."""
+        boxes, rows = self._boxes, self._boxes.rows
+        lengths = rows.last - rows.first
+        next_ptr = np.concatenate([[0], np.cumsum(lengths)])
+        place = np.repeat(rows.first - next_ptr[:-1], lengths) + np.arange(next_ptr[-1])
+        rewards, unseen = (boxes.r_lower.copy(), boxes.r_upper.copy()), rows.unseen.copy()
+        successors = (next_ptr, boxes.next_state[place], boxes.p_lower[place], boxes.p_upper[place])
+        return Plausible(self.space, *rewards, *successors, unseen, stages=self.stages)
+
+    @property
+    def _without_gaps(self) -> Plausible:
+        """The last copy without gaps, until the set changes."""
+        if self._compact is None:
+            self._set(_compact=self.compact())
+        assert self._compact is not None
+        return self._compact
+
+    @property
+    def next_ptr(self) -> Ints:
+        """[K + 1]."""
+        return self._without_gaps.next_ptr
+
+    @property
+    def next_state(self) -> Ints:
+        """[nnz]."""
+        return self._without_gaps.next_state
+
+    @property
+    def p_lower(self) -> Floats:
+        """[nnz]."""
+        return self._without_gaps.p_lower
+
+    @property
+    def p_upper(self) -> Floats:
+        """[nnz]."""
+        return self._without_gaps.p_upper
+
+
+def _longer(array: Any, more: int) -> Any:
+    """The array with zeros after it."""
+    return np.concatenate([array, np.zeros(more, dtype=array.dtype)])
 
 
 class RecomputedSet:

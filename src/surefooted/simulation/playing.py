@@ -114,9 +114,8 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
         part = slice(done, done + most)
         policy = agent.episode.policy
         coins = no_coins if policy.is_deterministic else agent.coin.ahead(most)
-        pair, weights = policy.stages(1)
-        chance, record = (draws[drawn:], coins), (pairs[part], rewards[part], next_states[part])
-        length = playing.play_episode(world, pair, weights, *chance, agent.allowed, s, *record)
+        now = (*policy.stages(1), draws[drawn:], coins, agent.allowed, s)
+        length = playing.play_episode(world, *now, pairs[part], rewards[part], next_states[part])
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
         taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
