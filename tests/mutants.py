@@ -1,0 +1,192 @@
+"""Mutation testing: mistakes that would break a guarantee, each made in a copy of the package; a test must notice each.
+
+    python tests/mutants.py              # all of them, two at a time; the result goes to docs/mutants.md
+    python tests/mutants.py replay       # those whose place, text or mistake contains a word; no page is written
+
+The mistakes are in mutants.txt, by room (or file) of the package, with the tests that should notice them:
+
+    == certificates/replay.py: test_certificate test_agents
+
+    the baseline at its worst is required
+    - (1 - alpha) * reference.gain_high
+    + (1 - alpha) * reference.gain_low
+
+The text after - must occur exactly once in that room. If it is no longer there, the mutant is stale: move it to where
+the formula is now. A mutant that keeps the package from being imported, or a kernel from being compiled, shows nothing
+and counts as broken. The exit code is 0 if a failing test kills every mutant.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+ROOT = Path(__file__).parent.parent
+LIST = Path(__file__).with_suffix(".txt")
+PAGE = ROOT / "docs" / "mutants.md"
+JOBS = 2
+TIMEOUT = 900  # seconds: a mutant that takes longer is noticed, too
+COPIED = ("src", "tests", "pyproject.toml")  # what the tests of mutants need
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: `old` becomes `new` in `where`, a room or a file of the package."""
+
+    where: str
+    tests: tuple[str, ...]
+    mistake: str
+    old: str
+    new: str
+
+    def place(self, package: Path) -> Path | None:
+        """The one file with the old text, None if there is none or several, or if it occurs more than once."""
+        room = package / self.where
+        files = [room] if room.is_file() else sorted(room.rglob("*.py"))
+        found = [file for file in files for _ in range(file.read_text(encoding="utf-8").count(self.old))]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant: killed, survived, stale or broken, by which test, after how long."""
+
+    mutant: Mutant
+    fate: str
+    by: str = ""
+    seconds: float = 0.0
+
+
+def read(text: str) -> list[Mutant]:
+    """The mutants of a list."""
+    found: list[Mutant] = []
+    where, tests = "", ()
+    for block in re.split(r"\n\s*\n", text.strip()):
+        if block.startswith("== "):
+            where, _, names = block.removeprefix("== ").partition(": ")
+            tests = tuple(names.split())
+            continue
+        mistake, *lines = block.splitlines()
+        old, new = ("\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+")
+        found.append(Mutant(where, tests, mistake, old, new))
+    return found
+
+
+def try_out(mutant: Mutant, copy: Path) -> Outcome:
+    """Make the mistake in a copy of the repository, run its tests, and undo it."""
+    began, file = time.monotonic(), mutant.place(copy / "src" / "surefooted")
+    if file is None:
+        return Outcome(mutant, "stale")
+    original, times = file.read_text(encoding="utf-8"), file.stat()
+    file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
+    fresh = copy / "compiled" if file.parent.name == "kernels" else None  # a cached kernel may hold one of another file
+    try:
+        code, said = run(copy, mutant.tests, fresh)
+    finally:
+        file.write_text(original, encoding="utf-8")
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # so that what was compiled before is used again
+        if fresh is not None:
+            shutil.rmtree(fresh, ignore_errors=True)
+    failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
+    seconds = time.monotonic() - began
+    if code == 0:
+        return Outcome(mutant, "survived", seconds=seconds)
+    if code == 1 and failed is not None and "numba.core.errors" not in said:
+        return Outcome(mutant, "killed", failed[1], seconds)
+    if code is None:
+        return Outcome(mutant, "killed", "its slowness", seconds)
+    return Outcome(mutant, "broken", said[-1000:], seconds)
+
+
+def run(copy: Path, tests: tuple[str, ...], fresh: Path | None = None) -> tuple[int | None, str]:
+    """The exit code of these tests in a copy and what they said; None if they took too long."""
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {} if fresh is None else {"NUMBA_CACHE_DIR": str(fresh)}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider", "-n", "0"]
+    command += ["-m", "not slow", *(f"tests/{name}.py" for name in tests)]
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None, ""
+    return done.returncode, done.stdout + done.stderr
+
+
+def page(outcomes: list[Outcome]) -> str:
+    """The result as a page of the docs."""
+    fates = Counter(outcome.fate for outcome in outcomes)
+    lines = [
+        "# Mutation testing",
+        "",
+        "`make mutants` makes one mistake at a time in a copy of the package: a wrong constant, a dropped term, a",
+        "bound from the wrong side, a forgotten reserve, a stale cache. The tests must notice each of them.",
+        "`tests/mutants.txt` lists the mistakes. This page is the result of the last run.",
+        "",
+        f"**{fates['killed']} of {len(outcomes)} mutants were killed.**",
+    ]
+    if rest := [outcome for outcome in outcomes if outcome.fate != "killed"]:
+        lines += ["", "Not killed:", ""]
+        lines += [f"- {o.fate}: `{o.mutant.where}`, {o.mutant.mistake}" for o in rest]
+    lines += ["", "| where | mistake | noticed by |", "|---|---|---|"]
+    for outcome in outcomes:
+        if outcome.fate == "killed":
+            name = outcome.by.partition("[")[0].replace("::", " ")
+            lines.append(f"| `{outcome.mutant.where}` | {outcome.mutant.mistake.replace('|', '&#124;')} | {name} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(words: list[str]) -> int:
+    """Try the mutants that contain all of these words; the exit code."""
+    chosen = [m for m in read(LIST.read_text(encoding="utf-8")) if all(word in str(m) for word in words)]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copies: Queue[Path] = Queue()
+        for i in range(JOBS):
+            copy = Path(folder) / str(i)
+            for name in COPIED:
+                source = ROOT / name
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, copy / name, ignore=ignored) if source.is_dir() else shutil.copy2(source, copy)
+            copies.put(copy)
+        present = [m for m in chosen if m.place(copies.queue[0] / "src" / "surefooted") is not None]
+
+        def with_a_copy(task):
+            copy = copies.get()
+            try:
+                return task(copy)
+            finally:
+                copies.put(copy)
+
+        def show(outcome: Outcome) -> Outcome:
+            m = outcome.mutant
+            print(f"{outcome.fate:8} {outcome.seconds:5.0f} s  {m.where}: {m.mistake}  {outcome.by}", flush=True)
+            return outcome
+
+        with ThreadPoolExecutor(JOBS) as pool:
+            everything = tuple(dict.fromkeys(name for m in present for name in m.tests))
+            print(f"{len(chosen)} mutants. First the tests without any ({', '.join(everything)}).", flush=True)
+            for code, said in pool.map(with_a_copy, [lambda copy: run(copy, everything)] * JOBS):
+                if code != 0:
+                    print(said[-5000:], "\nThe tests fail without a mutant.")
+                    return 2
+            outcomes = list(pool.map(lambda m: show(with_a_copy(lambda copy: try_out(m, copy))), chosen))
+    fates = Counter(outcome.fate for outcome in outcomes)
+    if not words:
+        PAGE.write_text(page(outcomes), encoding="utf-8")
+    print(f"\n{fates['killed']} of {len(outcomes)} mutants killed.")
+    for outcome in outcomes:
+        if outcome.fate != "killed":
+            print(f"{outcome.fate}: {outcome.mutant.where}: {outcome.mutant.mistake}")
+    return 0 if fates["killed"] == len(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
