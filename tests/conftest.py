@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(config, items):
             known += [parameters["seed"]] if parameters["seed"] not in known else []
             if known.index(parameters["seed"]) >= (marker.args[0] if marker else SEEDS):
                 item.add_marker(pytest.mark.slow)
-    rank = {f"test_{name}": i for i, name in enumerate(LONGEST)}  # begun first, so that no core waits for one of them
-    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+    if hasattr(config, "workerinput"):  # one of several processes: none of them is to wait for a long file at the end
+        rank = {f"test_{name}": i for i, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
     if (n := config.getoption("shuffle")) is not None:
         random.Random(n).shuffle(items)

@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ LIST = Path(__file__).with_suffix(".txt")
 PAGE = ROOT / "docs" / "mutants.md"
 JOBS = 2
 TIMEOUT = 900  # seconds: a mutant that takes longer is noticed, too
-COPIED = ("src", "tests", "pyproject.toml")  # what the tests of mutants need
+COPIED = ("src", "tests")  # what the tests of mutants need
 
 
 @dataclass(frozen=True)
@@ -106,12 +105,12 @@ def try_out(mutant: Mutant, copy: Path) -> Outcome:
     return Outcome(mutant, "broken", said[-1000:], seconds)
 
 
-def run(copy: Path, tests: tuple[str, ...], fresh: Path | None = None) -> tuple[int | None, str]:
+def run(copy: Path, tests: tuple[str, ...], fresh: Path | None = None, jobs: int = 0) -> tuple[int | None, str]:
     """The exit code of these tests in a copy and what they said; None if they took too long."""
-    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
     environment |= {} if fresh is None else {"NUMBA_CACHE_DIR": str(fresh)}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider", "-n", "0"]
-    command += ["-m", "not slow", *(f"tests/{name}.py" for name in tests)]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider"]
+    command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}.py" for name in tests)]
     try:
         done = subprocess.run(
             command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
@@ -123,7 +122,7 @@ def run(copy: Path, tests: tuple[str, ...], fresh: Path | None = None) -> tuple[
 
 def page(outcomes: list[Outcome]) -> str:
     """The result as a page of the docs."""
-    fates = Counter(outcome.fate for outcome in outcomes)
+    rest = [outcome for outcome in outcomes if outcome.fate != "killed"]
     lines = [
         "# Mutation testing",
         "",
@@ -131,9 +130,9 @@ def page(outcomes: list[Outcome]) -> str:
         "bound from the wrong side, a forgotten reserve, a stale cache. The tests must notice each of them.",
         "`tests/mutants.txt` lists the mistakes. This page is the result of the last run.",
         "",
-        f"**{fates['killed']} of {len(outcomes)} mutants were killed.**",
+        f"**{len(outcomes) - len(rest)} of {len(outcomes)} mutants were killed.**",
     ]
-    if rest := [outcome for outcome in outcomes if outcome.fate != "killed"]:
+    if rest:
         lines += ["", "Not killed:", ""]
         lines += [f"- {o.fate}: `{o.mutant.where}`, {o.mutant.mistake}" for o in rest]
     lines += ["", "| where | mistake | noticed by |", "|---|---|---|"]
@@ -148,44 +147,37 @@ def main(words: list[str]) -> int:
     """Try the mutants that contain all of these words; the exit code."""
     chosen = [m for m in read(LIST.read_text(encoding="utf-8")) if all(word in str(m) for word in words)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        first = Path(folder) / "0"
+        for name in COPIED:
+            shutil.copytree(ROOT / name, first / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy2(ROOT / "pyproject.toml", first)
+        tests = tuple(dict.fromkeys(name for m in chosen for name in m.tests))
+        print(f"{len(chosen)} mutants. First their tests without any, which also compiles the kernels.", flush=True)
+        code, said = run(first, tests, jobs=JOBS)
+        if code != 0:
+            print(said[-5000:], "\nThe tests fail without a mutant.")
+            return 2
         copies: Queue[Path] = Queue()
         for i in range(JOBS):
-            copy = Path(folder) / str(i)
-            for name in COPIED:
-                source = ROOT / name
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, copy / name, ignore=ignored) if source.is_dir() else shutil.copy2(source, copy)
-            copies.put(copy)
-        present = [m for m in chosen if m.place(copies.queue[0] / "src" / "surefooted") is not None]
+            copies.put(first if i == 0 else shutil.copytree(first, Path(folder) / str(i)))  # with what was compiled
 
-        def with_a_copy(task):
+        def outcome_of(mutant: Mutant) -> Outcome:
             copy = copies.get()
-            try:
-                return task(copy)
-            finally:
-                copies.put(copy)
-
-        def show(outcome: Outcome) -> Outcome:
-            m = outcome.mutant
-            print(f"{outcome.fate:8} {outcome.seconds:5.0f} s  {m.where}: {m.mistake}  {outcome.by}", flush=True)
+            outcome = try_out(mutant, copy)
+            copies.put(copy)
+            shown = f"{mutant.where}: {mutant.mistake}"
+            print(f"{outcome.fate:8} {outcome.seconds:4.0f} s  {shown:100} {outcome.by}", flush=True)
             return outcome
 
         with ThreadPoolExecutor(JOBS) as pool:
-            everything = tuple(dict.fromkeys(name for m in present for name in m.tests))
-            print(f"{len(chosen)} mutants. First the tests without any ({', '.join(everything)}).", flush=True)
-            for code, said in pool.map(with_a_copy, [lambda copy: run(copy, everything)] * JOBS):
-                if code != 0:
-                    print(said[-5000:], "\nThe tests fail without a mutant.")
-                    return 2
-            outcomes = list(pool.map(lambda m: show(with_a_copy(lambda copy: try_out(m, copy))), chosen))
-    fates = Counter(outcome.fate for outcome in outcomes)
+            outcomes = list(pool.map(outcome_of, chosen))
     if not words:
         PAGE.write_text(page(outcomes), encoding="utf-8")
-    print(f"\n{fates['killed']} of {len(outcomes)} mutants killed.")
-    for outcome in outcomes:
-        if outcome.fate != "killed":
-            print(f"{outcome.fate}: {outcome.mutant.where}: {outcome.mutant.mistake}")
-    return 0 if fates["killed"] == len(outcomes) else 1
+    rest = [outcome for outcome in outcomes if outcome.fate != "killed"]
+    print(f"\n{len(outcomes) - len(rest)} of {len(outcomes)} mutants killed.")
+    for outcome in rest:
+        print(f"{outcome.fate}: {outcome.mutant.where}: {outcome.mutant.mistake}")
+    return 1 if rest else 0
 
 
 if __name__ == "__main__":
