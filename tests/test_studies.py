@@ -344,7 +344,7 @@ def fragile_study(tmp_path, how="kill"):
 def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, monkeypatch):
     if name != "local":
         pytest.importorskip("distributed" if name == "dask" else "ray")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     study = fragile_study(tmp_path)
     monkeypatch.setattr(running, "check", lambda study: None)  # building the agent here would kill the tests
@@ -359,7 +359,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
 
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.setattr(running, "check", lambda study: None)
     study = fragile_study(tmp_path, "raise")
     with pytest.raises(SurefootedError, match=r"(?s)1 runs failed.*a bug in an agent"):
