@@ -26,7 +26,7 @@ test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be co
 	@echo "Running the tests"
 	@$(PYTEST) -m "not slow"
 
-verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign (10 minutes)
+verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign (5 minutes)
 	@for extra in dask ray; do test -e $(VENV)/.$$extra && continue; \
 		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
 	@echo "Running the slow tests"
