@@ -84,16 +84,10 @@ def try_out(mutant: Mutant, copy: Path) -> Outcome:
     began, file = time.monotonic(), mutant.place(copy / "src" / "surefooted")
     if file is None:
         return Outcome(mutant, "stale")
-    original, times = file.read_text(encoding="utf-8"), file.stat()
+    original = file.read_text(encoding="utf-8")
     file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
-    fresh = copy / "compiled" if file.parent.name == "kernels" else None  # a cached kernel may hold one of another file
-    try:
-        code, said = run(copy, mutant.tests, fresh)
-    finally:
-        file.write_text(original, encoding="utf-8")
-        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # so that what was compiled before is used again
-        if fresh is not None:
-            shutil.rmtree(fresh, ignore_errors=True)
+    code, said = run(copy, mutant.tests)
+    file.write_text(original, encoding="utf-8")
     failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
     seconds = time.monotonic() - began
     if code == 0:
@@ -105,10 +99,12 @@ def try_out(mutant: Mutant, copy: Path) -> Outcome:
     return Outcome(mutant, "broken", said[-1000:], seconds)
 
 
-def run(copy: Path, tests: tuple[str, ...], fresh: Path | None = None, jobs: int = 0) -> tuple[int | None, str]:
-    """The exit code of these tests in a copy and what they said; None if they took too long."""
-    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
-    environment |= {} if fresh is None else {"NUMBA_CACHE_DIR": str(fresh)}
+def run(copy: Path, tests: tuple[str, ...], jobs: int = 0) -> tuple[int | None, str]:
+    """The exit code of these tests in a copy and what they said; None if they took too long.
+
+    All copies keep compiled kernels in one place: a mistake outside `kernels` costs no compilation.
+    """
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "NUMBA_CACHE_DIR": str(copy.parent / "compiled")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}.py" for name in tests)]
     try:
@@ -147,19 +143,19 @@ def main(words: list[str]) -> int:
     """Try the mutants that contain all of these words; the exit code."""
     chosen = [m for m in read(LIST.read_text(encoding="utf-8")) if all(word in str(m) for word in words)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        first = Path(folder) / "0"
-        for name in COPIED:
-            shutil.copytree(ROOT / name, first / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy2(ROOT / "pyproject.toml", first)
+        copies: Queue[Path] = Queue()
+        for i in range(JOBS):
+            copy = Path(folder) / str(i)
+            for name in COPIED:
+                shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copy2(ROOT / "pyproject.toml", copy)
+            copies.put(copy)
         tests = tuple(dict.fromkeys(name for m in chosen for name in m.tests))
         print(f"{len(chosen)} mutants. First their tests without any, which also compiles the kernels.", flush=True)
-        code, said = run(first, tests, jobs=JOBS)
+        code, said = run(copy, tests, jobs=JOBS)
         if code != 0:
             print(said[-5000:], "\nThe tests fail without a mutant.")
             return 2
-        copies: Queue[Path] = Queue()
-        for i in range(JOBS):
-            copies.put(first if i == 0 else shutil.copytree(first, Path(folder) / str(i)))  # with what was compiled
 
         def outcome_of(mutant: Mutant) -> Outcome:
             copy = copies.get()
