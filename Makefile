@@ -5,12 +5,15 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-# Each file of tests stays on one core, which compiles its kernels. The longest begins first: no core waits for it.
-LONGEST := tests/test_studies.py
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Two processes, each with whole files, in the order of tests/conftest.py: the longest first.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+CAMPAIGNS := adversarial adversarial_episodes adversarial_structure
+SHARE := 1
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes certificates
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format coverage campaign engines bench peers hooks clean
+.PHONY: help demo test verify mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -19,9 +22,20 @@ demo: $(VENV)/.installed ## The paper's inventory experiment, whole: 100 realisa
 	@$(BIN)/surefooted reproduce inventory --out demo/inventory
 	@echo; echo "Done. Open demo/inventory/report.html, or look at demo/inventory/figures/overview.png."
 
-test: $(VENV)/.developing ## Run the tests
+test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be compiled)
 	@echo "Running the tests"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(LONGEST) tests
+	@$(PYTEST) -m "not slow"
+
+verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign (5 minutes)
+	@for extra in dask ray; do test -e $(VENV)/.$$extra && continue; \
+		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
+	@echo "Running the slow tests"
+	@$(PYTEST) -m slow
+	@echo "Running a fifth of the campaign"
+	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
+
+mutants: $(VENV)/.developing ## Make 180 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
+	@$(BIN)/python tests/mutants.py
 
 lint: $(VENV)/.developing ## Check style and types
 	@echo "Checking style (ruff) and types (mypy)"
@@ -35,17 +49,15 @@ format: $(VENV)/.developing ## Reformat the code
 
 coverage: $(VENV)/.developing ## Run the tests and report which lines they reach, compiled kernels included
 	@rm -rf .numba-coverage
-	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(BIN)/python -m pytest -n 2 --dist loadfile -q --cov=surefooted --cov-report=term-missing:skip-covered
+	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(PYTEST) -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
 
-campaign: $(VENV)/.developing ## Check every certificate against the exact margin on 5 000 adversarial problems (25 minutes)
-	@$(BIN)/python tests/adversarial.py 2000 1
-	@$(BIN)/python tests/adversarial_episodes.py 2000 1
-	@$(BIN)/python tests/adversarial_structure.py 1000 1
+campaign: $(CAMPAIGNS) ## Check every certificate against the exact margin on 5 000 adversarial problems (25 minutes)
 
-engines: $(VENV)/.developing ## Check that studies give the same files on local processes, Dask and Ray, and survive kill -9 on each
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all]"
-	@$(BIN)/python -m pytest -n 0 tests/test_studies.py
+adversarial adversarial_episodes: PROBLEMS := 2000
+adversarial_structure: PROBLEMS := 1000
+$(CAMPAIGNS): $(VENV)/.developing
+	@$(BIN)/python tests/$@.py $$(($(PROBLEMS) / $(SHARE))) 1
 
 bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
@@ -66,11 +78,11 @@ $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "surefooted needs Python 3.11 or newer; none was found. Say which: make PYTHON=..."; exit 1; }
 	@echo "Setting up: a virtual environment in $(VENV), with surefooted and what it needs (about a minute, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP) --upgrade "pip>=25.1"
+	@$(PIP) --editable .
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
 	@echo "Setting up: the tools for tests and checks (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@$(PIP) --group dev
 	@touch $@

@@ -563,6 +563,7 @@ def test_a_refusal_of_all_or_nothing_says_what_that_many_steps_could_cost(certif
 # -- the campaign's own front door -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_campaign_prints_one_line_and_exits_with_nothing_when_nothing_is_violated():
     script = Path(adversarial.__file__)
     done = subprocess.run([sys.executable, script, "3", "1"], capture_output=True, text=True, check=False)

@@ -57,16 +57,19 @@ AVERAGE = ["fixed", "UCRL2", "UCRL2 dynamic", "CUCRL2 unknown"]
 AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "induction")]
 LEARNERS = ["UCBVI boxes", "UCBVI staged", "UCBVI hoeffding", "UCBVI freedman", "EULER", "EULER staged"]
 CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "unknown", "printed", "EULER")]
+steps = pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.slow)])
 
 
+@steps
 @pytest.mark.parametrize("name", AVERAGE)
-def test_every_average_reward_agent_keeps_the_rules(name):
-    testing.check_agent(lambda: average(name), NOISY)
+def test_every_average_reward_agent_keeps_the_rules(name, steps):
+    testing.check_agent(lambda: average(name), NOISY, steps)
 
 
+@steps
 @pytest.mark.parametrize("name", [*LEARNERS, *CONSERVATIVE])
-def test_every_agent_of_episodes_keeps_the_rules(name):
-    testing.check_agent(lambda: finite(name), GRID)
+def test_every_agent_of_episodes_keeps_the_rules(name, steps):
+    testing.check_agent(lambda: finite(name), GRID, steps)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -129,7 +132,7 @@ class TwoFaced(sf.UCBVI):
 )
 def test_the_checks_notice_a_broken_rule(culprit, sentence):
     with pytest.raises(AssertionError, match=sentence):
-        testing.check_agent(lambda: culprit(GRID.space, H), GRID)
+        testing.check_agent(lambda: culprit(GRID.space, H), GRID, 100)
 
 
 def test_the_checks_notice_a_bound_above_the_truth():

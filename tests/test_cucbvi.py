@@ -88,6 +88,7 @@ def some_case(seed, kind=nasty.adversarial.garnet, baseline="first", staged=Fals
 STEADY = tuple(kind for kind in nasty.LEARNERS if kind != "moody")
 
 
+@pytest.mark.seeds(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_promise_is_broken_and_every_budget_is_what_its_definition_says(seed):
     tally = nasty.run_campaign(60, seed, learners=STEADY, reevaluate=True)
@@ -98,6 +99,7 @@ def test_no_promise_is_broken_and_every_budget_is_what_its_definition_says(seed)
     assert abs(tally.excess) < 1e-9
 
 
+@pytest.mark.seeds(1)
 @pytest.mark.parametrize("seed", [10, 11])
 def test_without_reevaluation_every_budget_is_the_papers(seed):
     tally = nasty.run_campaign(60, seed, learners=STEADY, reevaluate=False)
@@ -105,12 +107,14 @@ def test_without_reevaluation_every_budget_is_the_papers(seed):
     assert tally.explored > tally.episodes / 4
 
 
+@pytest.mark.seeds(1)
 @pytest.mark.parametrize("seed", [24, 31])
 def test_bounds_that_differ_when_asked_again_break_nothing(seed):
     tally = nasty.run_campaign(60, seed, learners=("moody",), reevaluate=True)
     assert not tally.violations, tally.violations[:5]
 
 
+@pytest.mark.slow
 def test_the_campaign_prints_one_line_and_exits_with_nothing_when_nothing_is_violated():
     script = Path(nasty.__file__)
     done = subprocess.run([sys.executable, script, "3", "1"], capture_output=True, text=True, check=False)

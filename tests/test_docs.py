@@ -119,6 +119,7 @@ def test_public_names_are_listed_and_can_be_imported():
         _ = sf.nonsense
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
 def test_the_example_scripts_run(script, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(script)])

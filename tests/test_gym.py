@@ -37,7 +37,7 @@ def test_every_problem_is_registered_and_passes_gymnasiums_checker(identity):
 )
 def test_problems_are_registered_by_the_imports_that_gymnasium_expects(imports, identity):
     code = f"import {imports}; gymnasium.make({identity!r}, capacity=3).reset()"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_parameter_given_to_make_reaches_the_problem():

@@ -53,8 +53,8 @@ def equal(one, other):
 
 def runs():
     problem, grid = sf.problems.riverswim(), sf.problems.gridworld()
-    run = sf.simulate(problem, sf.UCRL2(problem.space), 400, seed=1)
-    episodes = sf.simulate(grid, sf.UCBVI(grid.space, grid.horizon), episodes=40, seed=2)
+    run = sf.simulate(problem, sf.UCRL2(problem.space), 150, seed=1)
+    episodes = sf.simulate(grid, sf.UCBVI(grid.space, grid.horizon), episodes=15, seed=2)
     return (problem, run), (grid, episodes)
 
 

@@ -177,6 +177,7 @@ def test_the_campaign_finds_no_budget_above_the_truth_and_no_exploration_after_a
     assert tally.least < 1e-6  # spent to the last drop
 
 
+@pytest.mark.slow
 def test_the_campaign_prints_one_line_and_exits_with_nothing_when_nothing_is_violated():
     script = Path(structure.__file__)
     done = subprocess.run([sys.executable, script, "2", "1"], capture_output=True, text=True, check=False)

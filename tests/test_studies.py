@@ -312,6 +312,7 @@ def test_two_processes_give_the_same_files_as_one(small, tmp_path):
     assert same_runs(studies.run_study(small.study, tmp_path / "out", jobs=2), small)
 
 
+@pytest.mark.slow
 def test_shards_run_one_by_one_give_the_same_files(small, tmp_path):
     for i in (2, 1, 3):
         found = studies.run_study(small.study, tmp_path / "out", jobs=1, shard=(i, 3))
@@ -338,11 +339,12 @@ def fragile_study(tmp_path, how="kill"):
     return study_of(SMALL, agent, "realisations=2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["local", "dask", "ray"])
 def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, monkeypatch):
     if name != "local":
         pytest.importorskip("distributed" if name == "dask" else "ray")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     study = fragile_study(tmp_path)
     monkeypatch.setattr(running, "check", lambda study: None)  # building the agent here would kill the tests
@@ -357,7 +359,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
 
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.setattr(running, "check", lambda study: None)
     study = fragile_study(tmp_path, "raise")
     with pytest.raises(SurefootedError, match=r"(?s)1 runs failed.*a bug in an agent"):
@@ -368,6 +370,7 @@ def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kep
     assert studies.run_study(study, tmp_path / "out", jobs=1).runs.num_rows == 8
 
 
+@pytest.mark.slow
 def test_a_worker_that_always_dies_is_given_up_in_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "_serve", dies)
     task = spec.Task(0, 0)
@@ -398,6 +401,7 @@ def test_workers_use_one_thread_each():
 # -- figures, report, command line ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_byte_for_byte(small, tmp_path):
     first = figures.make_figures(small, tmp_path / "a")
     second = figures.make_figures(small, tmp_path / "b")
@@ -506,16 +510,25 @@ def test_own_problems_and_agents_from_files_and_modules(tmp_path, monkeypatch):
     assert found[0].runs["regret"].to_pylist() == found[1].runs["regret"].to_pylist()
 
 
+HEARS_CTRL_C = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background, and its children, ignore it
+runpy.run_module("surefooted", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     (tmp_path / "long.toml").write_text(SMALL.replace("steps = 400", "steps = 20000").replace("= 3\n", "= 200\n"))
-    command = [sys.executable, "-m", "surefooted", "run", "long.toml", "--out", "out", "--jobs", "1"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", HEARS_CTRL_C, "run", "long.toml", "--out", "out", "--jobs", "1"]
     parts = tmp_path / "out" / "parts"
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and not (parts.exists() and len(list(parts.glob("*.parquet"))) >= 2):
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while process.poll() is None and len(list(parts.glob("*.parquet"))) < 2:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=600)
+        finally:
+            process.kill()
     assert process.returncode == 130, said
     assert "Continue with: surefooted run out/study.toml --out out" in said
     kept = len(list(parts.glob("*.parquet")))

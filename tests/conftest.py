@@ -1,0 +1,45 @@
+"""What the tests take for granted, whoever starts them: no variable of the shell, no clock, no order.
+
+A property that is stated for many seeds is checked for the first few of them by `make test`, and for all of them by
+`make verify`: the later ones are marked slow. `@pytest.mark.seeds(n)` says how many are few.
+"""
+
+import os
+import random
+from collections import defaultdict
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SEEDS = 4  # few, unless a test says otherwise
+LONGEST = "studies informed_agents cucbvi conformance history bandits mechanics agents gym learners solve_gain".split()
+
+for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS"):
+    os.environ.pop(name, None)
+os.environ["MPLBACKEND"] = "agg"
+
+# The same examples in every run, and no deadline: the machine may be busy with something else.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="N", help="run the tests in the N-th random order")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(config, items):
+    seeds = defaultdict(list)  # of each test, in order
+    for item in items:
+        if "seed" in (parameters := item.callspec.params if hasattr(item, "callspec") else {}):
+            known, marker = seeds[item.nodeid.partition("[")[0]], item.get_closest_marker("seeds")
+            known += [parameters["seed"]] if parameters["seed"] not in known else []
+            if known.index(parameters["seed"]) >= (marker.args[0] if marker else SEEDS):
+                item.add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):  # one of several processes: none of them is to wait for a long file at the end
+        rank = {f"test_{name}": i for i, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+    if (n := config.getoption("shuffle")) is not None:
+        random.Random(n).shuffle(items)

@@ -1,0 +1,180 @@
+"""Mutation testing: mistakes that would break a guarantee, each made in a copy of the package; a test must notice each.
+
+    python tests/mutants.py              # all of them, two at a time; the result goes to docs/mutants.md
+    python tests/mutants.py replay       # those whose place, text or mistake contains a word; no page is written
+
+The mistakes are in mutants.txt, by room (or file) of the package, with the tests that should notice them:
+
+    == certificates/replay.py: test_certificate test_agents
+
+    the baseline at its worst is required
+    - (1 - alpha) * reference.gain_high
+    + (1 - alpha) * reference.gain_low
+
+The text after - must occur exactly once in that room. If it is no longer there, the mutant is stale: move it to where
+the formula is now. A mutant that keeps the package from being imported, or a kernel from being compiled, shows nothing
+and counts as broken. The exit code is 0 if a failing test kills every mutant.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+ROOT = Path(__file__).parent.parent
+LIST = Path(__file__).with_suffix(".txt")
+PAGE = ROOT / "docs" / "mutants.md"
+JOBS = 2
+TIMEOUT = 900  # seconds: a mutant that takes longer is noticed, too
+COPIED = ("src", "tests")  # what the tests of mutants need
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: `old` becomes `new` in `where`, a room or a file of the package."""
+
+    where: str
+    tests: tuple[str, ...]
+    mistake: str
+    old: str
+    new: str
+
+    def place(self, package: Path) -> Path | None:
+        """The one file with the old text, None if there is none or several, or if it occurs more than once."""
+        room = package / self.where
+        files = [room] if room.is_file() else sorted(room.rglob("*.py"))
+        found = [file for file in files for _ in range(file.read_text(encoding="utf-8").count(self.old))]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant: killed, survived, stale or broken, by which test, after how long."""
+
+    mutant: Mutant
+    fate: str
+    by: str = ""
+    seconds: float = 0.0
+
+
+def read(text: str) -> list[Mutant]:
+    """The mutants of a list."""
+    found: list[Mutant] = []
+    where, tests = "", ()
+    for block in re.split(r"\n\s*\n", text.strip()):
+        if block.startswith("== "):
+            where, _, names = block.removeprefix("== ").partition(": ")
+            tests = tuple(names.split())
+            continue
+        mistake, *lines = block.splitlines()
+        old, new = ("\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+")
+        found.append(Mutant(where, tests, mistake, old, new))
+    return found
+
+
+def try_out(mutant: Mutant, copy: Path) -> Outcome:
+    """Make the mistake in a copy of the repository, run its tests, and undo it."""
+    began, file = time.monotonic(), mutant.place(copy / "src" / "surefooted")
+    if file is None:
+        return Outcome(mutant, "stale")
+    original = file.read_text(encoding="utf-8")
+    file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
+    code, said = run(copy, mutant.tests)
+    file.write_text(original, encoding="utf-8")
+    failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
+    seconds = time.monotonic() - began
+    if code == 0:
+        return Outcome(mutant, "survived", seconds=seconds)
+    if code == 1 and failed is not None and "numba.core.errors" not in said:
+        return Outcome(mutant, "killed", failed[1], seconds)
+    if code is None:
+        return Outcome(mutant, "killed", "its slowness", seconds)
+    return Outcome(mutant, "broken", said[-1000:], seconds)
+
+
+def run(copy: Path, tests: tuple[str, ...], jobs: int = 0) -> tuple[int | None, str]:
+    """The exit code of these tests in a copy and what they said; None if they took too long.
+
+    All copies keep compiled kernels in one place: a mistake outside `kernels` costs no compilation.
+    """
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "NUMBA_CACHE_DIR": str(copy.parent / "compiled")}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider"]
+    command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}.py" for name in tests)]
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None, ""
+    return done.returncode, done.stdout + done.stderr
+
+
+def page(outcomes: list[Outcome]) -> str:
+    """The result as a page of the docs."""
+    rest = [outcome for outcome in outcomes if outcome.fate != "killed"]
+    lines = [
+        "# Mutation testing",
+        "",
+        "`make mutants` makes one mistake at a time in a copy of the package: a wrong constant, a dropped term, a",
+        "bound from the wrong side, a forgotten reserve, a stale cache. The tests must notice each of them.",
+        "`tests/mutants.txt` lists the mistakes. This page is the result of the last run.",
+        "",
+        f"**{len(outcomes) - len(rest)} of {len(outcomes)} mutants were killed.**",
+    ]
+    if rest:
+        lines += ["", "Not killed:", ""]
+        lines += [f"- {o.fate}: `{o.mutant.where}`, {o.mutant.mistake}" for o in rest]
+    lines += ["", "| where | mistake | noticed by |", "|---|---|---|"]
+    for outcome in outcomes:
+        if outcome.fate == "killed":
+            name = outcome.by.partition("[")[0].replace("::", " ")
+            lines.append(f"| `{outcome.mutant.where}` | {outcome.mutant.mistake.replace('|', '&#124;')} | {name} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(words: list[str]) -> int:
+    """Try the mutants that contain all of these words; the exit code."""
+    chosen = [m for m in read(LIST.read_text(encoding="utf-8")) if all(word in str(m) for word in words)]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copies: Queue[Path] = Queue()
+        for i in range(JOBS):
+            copy = Path(folder) / str(i)
+            for name in COPIED:
+                shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copy2(ROOT / "pyproject.toml", copy)
+            copies.put(copy)
+        tests = tuple(dict.fromkeys(name for m in chosen for name in m.tests))
+        print(f"{len(chosen)} mutants. First their tests without any, which also compiles the kernels.", flush=True)
+        code, said = run(copy, tests, jobs=JOBS)
+        if code != 0:
+            print(said[-5000:], "\nThe tests fail without a mutant.")
+            return 2
+
+        def outcome_of(mutant: Mutant) -> Outcome:
+            copy = copies.get()
+            outcome = try_out(mutant, copy)
+            copies.put(copy)
+            shown = f"{mutant.where}: {mutant.mistake}"
+            print(f"{outcome.fate:8} {outcome.seconds:4.0f} s  {shown:100} {outcome.by}", flush=True)
+            return outcome
+
+        with ThreadPoolExecutor(JOBS) as pool:
+            outcomes = list(pool.map(outcome_of, chosen))
+    if not words:
+        PAGE.write_text(page(outcomes), encoding="utf-8")
+    rest = [outcome for outcome in outcomes if outcome.fate != "killed"]
+    print(f"\n{len(outcomes) - len(rest)} of {len(outcomes)} mutants killed.")
+    for outcome in rest:
+        print(f"{outcome.fate}: {outcome.mutant.where}: {outcome.mutant.mistake}")
+    return 1 if rest else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
