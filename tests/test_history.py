@@ -627,19 +627,15 @@ def test_what_an_agent_must_not_be_given(simulated):
     some = agents(space, baseline)
 
     class Bare:
-        horizon, bounded = 10, True
+        begun = False
 
-        def __init__(self):
-            self.space = space
-
-    keeps_none = sf.CUCBVI(space, 10, baseline=sf.Baseline(baseline), alpha=0.1, learner=Bare())
     limited = sf.UCBVI(space, 10, bonus="hoeffding", episodes=100)
     odd = read_history([steps, steps | {"reward": 99}], space)
     for one, agent, said in [
         (read_history([row()], SPACE), some["UCRL2"], "the agent on Space"),
         (read, sf.UCBVI(space, 10, stage_dependent=True), "the agent needs stages=10"),
         (read_history([steps], space, bounded=False), some["CUCBVI"], "bounded=True"),
-        (read, keeps_none, "Bare, keeps no `counts`"),
+        (read, Bare(), "Bare, keeps no `counts`"),
         (read, limited, "bonus='boxes'"),
         (odd, some["UCBVI"], "accidents=True"),
     ]:

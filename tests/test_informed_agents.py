@@ -991,7 +991,7 @@ def test_noise_cannot_be_told_where_the_end_of_an_episode_absorbs():
     bridge = sf.gym.Bridge(Falls(), termination="absorb")
     mechanics = Mechanics.of(bridge.space, lambda s, a, xi: 2 if s == 2 or xi else 0, 2, observed=True)
     agent = UCBVI(bridge.space, 4, knowledge=Knowledge(bridge.space, mechanics=mechanics))
-    with pytest.raises(InvalidInput, match="have no noise to tell"):
+    with pytest.raises(InvalidInput, match="there is no noise to observe"):
         sf.gym.drive(bridge, agent, 50, seed=1)
     inferred = Mechanics.of(bridge.space, lambda s, a, xi: 2 if s == 2 or xi else 0, 2)
     agent = UCBVI(bridge.space, 4, knowledge=Knowledge(bridge.space, mechanics=inferred))

@@ -222,7 +222,7 @@ def test_episodes_are_counted_as_such():
         building.build_agent(
             study, study.settings[1], building.build_problem(study.problem), np.random.SeedSequence(0)
         ).learner,
-        sf.EULER,
+        sf.agents.EULERLearner,
     )
 
 
