@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import is_whole, real_numbers
 from surefooted.errors import InvalidInput
-from surefooted.kernels import exact
+from surefooted.kernels import chains, exact
 from surefooted.solve.chain import induced_chain
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
@@ -77,7 +77,7 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
         for rule, length in stages:
             chain = induced_chain(mdp, rule)
             part = out[first : first + length]
-            exact.accumulate_rewards(chain.next_ptr, chain.next_state, chain.p, chain.r, earned, x, part)
+            chains.accumulate_rewards(chain, earned, x, part)
             first += length
     return out
 
