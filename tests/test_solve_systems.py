@@ -91,6 +91,20 @@ def restricted(p, states):
     return rows._replace(column=rows.column[:end], p=rows.p[:end])
 
 
+@both(chains.fill_matrix)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_matrix_of_a_system_is_the_identity_less_its_probabilities(kernel, seed):
+    p, _ = random_chain(seed)
+    states = np.array([4, 1, 5]) if seed % 2 else np.array([0, 2, 3])
+    rows = restricted(p, states)
+    ptr, column = np.full(4, -1, np.int32), np.full(3 + rows.p.size, -1, np.int32)
+    entry = np.full(column.size, np.nan)
+    kernel(rows, ptr, column, entry)
+    matrix = csr_array((entry, column, ptr), shape=(3, 3)).toarray()
+    assert matrix == pytest.approx(np.eye(3) - p[np.ix_(states, states)], abs=1e-15)
+    assert all(np.all(np.diff(column[ptr[i] : ptr[i + 1]]) >= 0) for i in range(3)) or seed % 2
+
+
 @both(chains.residuals)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_residuals_are_what_a_solution_misses(kernel, seed):

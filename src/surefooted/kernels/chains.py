@@ -7,6 +7,7 @@ where 1 minus the probability of staying would lose them.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import allocating, njit
@@ -76,6 +77,24 @@ def restrict(chain: Table, states: Ints, place: Ints, out: Transient) -> int:
                 end += 1
         out.leak[i], out.ptr[i + 1] = leak, end
     return end
+
+
+@njit
+def fill_matrix(rows: Transient, ptr: NDArray[np.int32], column: NDArray[np.int32], entry: Floats) -> None:
+    """I - P in compressed rows: `ptr` [n + 1], `column` and `entry` have n more entries than `rows`."""
+    end = 0
+    ptr[0] = 0
+    for i in range(len(rows.leak)):
+        diagonal, at = rows.leak[i], -1
+        for j in range(rows.ptr[i], rows.ptr[i + 1]):
+            if at < 0 and rows.column[j] > i:  # columns stay in order
+                at, end = end, end + 1
+            column[end], entry[end] = rows.column[j], -rows.p[j]
+            diagonal += rows.p[j]
+            end += 1
+        if at < 0:
+            at, end = end, end + 1
+        column[at], entry[at], ptr[i + 1] = i, diagonal, end
 
 
 @njit

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, diags_array
+from scipy.sparse import csc_array, csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
@@ -111,10 +111,10 @@ class System:
     @cached_property
     def _factors(self) -> Any:
         """The factors of the transpose of I - P, a diagonally dominant M-matrix: it needs no pivoting."""
-        n = self.states.size
-        moves = csr_array((self.rows.p, self.rows.column, self.rows.ptr), shape=(n, n))
-        matrix = diags_array(moves.sum(axis=1) + self.rows.leak, format="csr") - moves
-        transposed = csc_array((matrix.data, matrix.indices, matrix.indptr), shape=(n, n))
+        n, size = self.states.size, self.states.size + self.rows.p.size
+        ptr, column, entry = np.empty(n + 1, np.int32), np.empty(size, np.int32), np.empty(size)
+        chains.fill_matrix(self.rows, ptr, column, entry)
+        transposed = csc_array((entry, column, ptr), shape=(n, n))
         options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
         try:
             return splu(transposed, **options)
