@@ -24,6 +24,7 @@ tables = given(kind=st.sampled_from(oracles.KINDS), seed=st.integers(0, 10_000))
 def by_lu(monkeypatch):
     """Send every block, however small, to sparse LU."""
     monkeypatch.setattr(systems, "SMALL", 0)
+    monkeypatch.setattr(systems, "SHORT", -1)
     monkeypatch.setattr(systems, "PLANAR", np.inf)
 
 
@@ -31,6 +32,7 @@ def by_lu(monkeypatch):
 def by_sweeps(monkeypatch):
     """Sweep over every block, however small; those that mix too slowly go to sparse LU."""
     monkeypatch.setattr(systems, "SMALL", 0)
+    monkeypatch.setattr(systems, "SHORT", -1)
     monkeypatch.setattr(systems, "PLANAR", -1)
 
 

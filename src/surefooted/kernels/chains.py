@@ -59,12 +59,13 @@ def accumulate_rewards(chain: Table, earned: Floats, x: Floats, out: Floats) -> 
 
 
 @njit
-def restrict(chain: Table, states: Ints, place: Ints, out: Transient) -> int:
-    """The number of entries written to `out`: the rows of the transient `states` [n].
+def restrict(chain: Table, states: Ints, place: Ints, out: Transient) -> tuple[int, int]:
+    """The number of entries written to `out`, the rows of the transient `states` [n], and their reach.
 
-    `place` [S] is the position of each state in `states`, or -1 for all others.
+    `place` [S] is the position of each state in `states`, or -1 for all others. The reach is the largest difference of
+    positions in a transition.
     """
-    end = 0
+    end, reach = 0, 0
     out.ptr[0] = 0
     for i in range(len(states)):
         leak = 0.0
@@ -75,8 +76,9 @@ def restrict(chain: Table, states: Ints, place: Ints, out: Transient) -> int:
             elif k != i:
                 out.column[end], out.p[end] = k, chain.p[j]
                 end += 1
+                reach = max(reach, abs(k - i))
         out.leak[i], out.ptr[i + 1] = leak, end
-    return end
+    return end, reach
 
 
 @njit
@@ -134,67 +136,70 @@ def imbalances(rows: Transient, entry: Floats, visits: Floats, out: Floats, lost
 
 
 @njit
-def eliminate(rows: Transient, q: Floats, out: Floats) -> bool:
+def eliminate(rows: Transient, band: Floats, out: Floats) -> bool:
     """Eliminate the states from the last to the first (Grassmann et al. 1985); False if some state is never left.
 
-    `q` [n, n] gets the transition probabilities between states at the time when the later one of the two is eliminated,
-    `out` [n] the probability of leaving each for states that are still there. No two numbers are ever
-    subtracted, so that every entry is correct to a few roundings however rarely a state is left.
+    `band` [n, 2 reach + 1] gets the transition probabilities between states, from i to j in band[i, reach + j - i], at
+    the time when the later one of the two is eliminated; `out` [n] gets the probability of leaving each for states that
+    are still there. No two numbers are ever subtracted, so that every entry is correct to a few roundings however
+    rarely a state is left.
     """
-    n = len(out)
+    n, reach = len(out), band.shape[1] // 2
     for i in range(n):
         out[i] = rows.leak[i]
-        for j in range(n):
-            q[i, j] = 0.0
+        for j in range(2 * reach + 1):
+            band[i, j] = 0.0
         for j in range(rows.ptr[i], rows.ptr[i + 1]):
-            q[i, rows.column[j]] += rows.p[j]
+            band[i, reach + rows.column[j] - i] += rows.p[j]
     for k in range(n - 1, -1, -1):
-        leak = out[k]
-        for j in range(k):
-            out[k] += q[k, j]
+        leak, length = out[k], min(k, reach)  # the band of row k begins `length` states before k
+        onward = band[k, reach - length : reach]
+        for j in range(length):
+            out[k] += onward[j]
         if not out[k] > 0.0:
             return False
-        for i in range(k):
-            if q[i, k] > 0.0:
-                share = q[i, k] / out[k]
+        for i in range(k - length, k):
+            if band[i, reach + k - i] > 0.0:
+                share = band[i, reach + k - i] / out[k]
                 out[i] += share * leak
-                for j in range(k):
-                    q[i, j] += share * q[k, j]
+                row = band[i, reach + k - i - length : reach + k - i]
+                for j in range(length):
+                    row[j] += share * onward[j]
     return True
 
 
 @njit
-def substitute(q: Floats, out: Floats, x: Floats) -> None:
+def substitute(band: Floats, out: Floats, x: Floats) -> None:
     """`x` [m, n] holds the cost of a step from each state, and gets the expected cost until the states are left."""
-    n = len(out)
+    n, reach = len(out), band.shape[1] // 2
     for c in range(len(x)):
         for k in range(n - 1, 0, -1):
             cost = x[c, k] / out[k]
-            for i in range(k):
-                x[c, i] += q[i, k] * cost
+            for i in range(max(0, k - reach), k):
+                x[c, i] += band[i, reach + k - i] * cost
         for k in range(n):
             cost = x[c, k]
-            for j in range(k):
-                cost += q[k, j] * x[c, j]
+            for j in range(max(0, k - reach), k):
+                cost += band[k, reach + j - k] * x[c, j]
             x[c, k] = cost / out[k]
 
 
 @njit
-def count_visits(q: Floats, out: Floats, entry: Floats) -> float:
+def count_visits(band: Floats, out: Floats, entry: Floats) -> float:
     """Scale a cycle down if visits would overflow, and return the scale: 1, or less.
 
     `entry` [n] holds the probability of entering at each state, and gets the expected visits until all are left,
     times the scale.
     """
-    n, scale = len(out), 1.0
+    n, reach, scale = len(out), band.shape[1] // 2, 1.0
     for k in range(n - 1, 0, -1):
         share = entry[k] / out[k]
-        for j in range(k):
-            entry[j] += share * q[k, j]
+        for j in range(max(0, k - reach), k):
+            entry[j] += share * band[k, reach + j - k]
     for k in range(n):
         visits = entry[k] * scale
-        for i in range(k):
-            visits += entry[i] * q[i, k]
+        for i in range(max(0, k - reach), k):
+            visits += entry[i] * band[i, reach + k - i]
         entry[k] = visits / out[k]
         if entry[k] > LARGEST:
             scale /= LARGEST

@@ -194,11 +194,13 @@ def value_iteration(
     return lower, upper, sweep
 
 
-@allocating
-def steps_from(pair_ptr: Ints, table: Table, first: int, steps: Ints) -> None:
-    """`steps` [S] gets the length of a shortest way from state `first` to each, or S if there is none."""
-    n = len(steps)
-    order, found, looked = np.empty(n, np.int64), 1, 0
+@njit
+def search_from(pair_ptr: Ints, table: Table, first: int, steps: Ints, order: Ints) -> None:
+    """Breadth-first search: `steps` [S] gets the length of a shortest way from state `first` to each, S if none.
+
+    `order` [S] lists the states in the order in which they are found, then those that are not.
+    """
+    n, found, looked = len(steps), 1, 0
     for s in range(n):
         steps[s] = n
     order[0], steps[first] = first, 0
@@ -210,6 +212,10 @@ def steps_from(pair_ptr: Ints, table: Table, first: int, steps: Ints) -> None:
                 order[found], steps[y] = y, steps[s] + 1
                 found += 1
         looked += 1
+    for s in range(n):
+        if steps[s] == n:
+            order[found] = s
+            found += 1
 
 
 @njit

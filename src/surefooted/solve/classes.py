@@ -15,7 +15,6 @@ from surefooted.tables.space import Floats, Ints
 
 OFTEN = 0.01  # of the visits to the state seen most often are enough for a state to measure from
 SETTLED = 1e-13  # the change of a distribution (L1) in a step at which sweeps end
-WALK = 10  # steps per state of the walk to a state that is seen often
 
 
 @dataclass(frozen=True)
@@ -35,21 +34,22 @@ class Cycles:
 
     def __init__(self, chain: Table, states: Ints, home: int | None = None) -> None:
         self.chain, self.states = chain, states
-        self._measure_from(chains.walk(chain, int(states[0]), WALK * states.size) if home is None else home)
+        self._measure_from(chains.walk(chain, int(states[0]), states.size) if home is None else home)
 
     def _measure_from(self, home: int) -> None:
         first, last = self.chain.next_ptr[home : home + 2]
-        self.home, self.others = home, self.states[self.states != home]
-        self.system = System(self.chain, self.others)
+        self.home, self.system = home, System(self.chain, self.states[self.states != home])
+        self.others = self.system.states
         place = self.system.place[self.chain.next_state[first:last]]
         self.entry = np.zeros(self.others.size)  # [n - 1], where a cycle goes first
         np.add.at(self.entry, place[place >= 0], self.chain.p[first:last][place >= 0])
-        self.__dict__.pop("length", None)
+        self.__dict__.pop("steps", None)
 
     @cached_property
-    def length(self) -> float:
-        """The expected steps of a cycle."""
-        return float(1.0 + self.entry @ self.system.direct(np.ones((1, self.others.size)))[0])
+    def steps(self) -> Floats:
+        """Expected steps until home is reached, [n - 1]."""
+        steps: Floats = self.system.direct(np.ones((1, self.others.size)))[0]
+        return steps
 
     def visits(self) -> Floats:
         """Expected visits [S] to the states of the class during a cycle, up to a factor; 0 elsewhere.
@@ -66,14 +66,16 @@ class Cycles:
 
     def mean(self, above: Floats) -> float:
         """The stationary mean of values [n - 1] that are relative to home's: their sum over a cycle by its length."""
-        return float(self.entry @ self.system.direct(above[None])[0] / self.length)
+        return float(self.entry @ self.system.direct(above[None])[0] / (1.0 + self.entry @ self.steps))
 
     def evaluate(self, r: Floats) -> tuple[float, Floats]:
         """The gain of rewards r [S], and the bias [S], which is 0 at home and outside the class."""
         above = r[self.others] - r[self.home]  # so that equal rewards make no difference at all
         excess, bias = self.mean(above), np.zeros(r.size)
-        bias[self.others] = self.system.direct((above - excess)[None])[0]
-        return float(r[self.home] + excess), bias
+        relative = self.system.direct((above - excess)[None])[0]
+        rounding = (self.entry @ relative - excess) / (1.0 + self.entry @ self.steps)  # of the gain, over a whole cycle
+        bias[self.others] = relative - rounding * self.steps
+        return float(r[self.home] + excess + rounding), bias
 
     def solve(self) -> Class:
         """The gain and bias, from a state that is seen often."""

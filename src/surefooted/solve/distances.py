@@ -45,7 +45,8 @@ def hitting_times(mdp: TabularMDP, policy: Policy, target: int) -> Floats:
         times[others] = np.inf
         inside = others[sure[others]]
         if inside.size:
-            times[inside] = System(chain, inside).solve(np.ones((1, inside.size)), 1e-9)[0]
+            system = System(chain, inside)
+            times[system.states] = system.solve(np.ones((1, inside.size)), 1e-9)[0]
     return times
 
 
@@ -108,8 +109,9 @@ def _relative_times(mdp: TabularMDP, pair: Ints, target: int) -> tuple[Floats, F
     hit[target] = 1.0
     at_once = expected(chain, hit)
     if others.size:
-        cost = np.stack([np.ones(others.size), at_once[others]])
-        taken[others], arrived[others] = System(chain, others).solve(cost, 1e-9)
+        system = System(chain, others)
+        cost = np.stack([np.ones(others.size), at_once[system.states]])
+        taken[system.states], arrived[system.states] = system.solve(cost, 1e-9)
     steps, rarely = 1.0 + expected(chain, taken)[home], at_once[home] + expected(chain, arrived)[home]
     if not rarely > steps * 1e-300:
         raise NotConverged(BEYOND)

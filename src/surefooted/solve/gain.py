@@ -87,7 +87,7 @@ def stationary_distribution(mdp: TabularMDP, policy: Policy, start: int | None =
         reached = np.zeros(mdp.n_states)  # the probability of ending in this class, from each state
         reached[states] = 1.0
         if system is not None:
-            reached[parts.transient] = system.solve(expected(chain, reached)[parts.transient][None], 1e-14)[0]
+            reached[system.states] = system.solve(expected(chain, reached)[system.states][None], 1e-14)[0]
         weight = 1.0 if start is None else reached[mdp.space.check_state(start)]
         if weight > 0:
             shares[states] = weight * class_distribution(chain, states)
@@ -101,9 +101,9 @@ def _evaluate(chain: Table, parts: Structure, r_max: float, accuracy: float) -> 
         solved = solve_class(chain, states, accuracy / 2)
         gains[states], bias[states] = solved.gain, solved.bias
         worst = max(worst, solved.accuracy)
-    todo = parts.transient
-    if todo.size:
-        system = System(chain, todo)
+    if parts.transient.size:
+        system = System(chain, parts.transient)
+        todo = system.states
         if len(parts.classes) == 1:
             gains[todo] = gains[parts.classes[0][0]]
         else:
@@ -196,8 +196,9 @@ def _one_class(mdp: TabularMDP, accuracy: float) -> Bounded:
     large that its rounding is more than `accuracy`.
     """
     n, ptr, table = mdp.n_states, mdp.space.pair_ptr, rows_of(mdp)
-    home, steps = int(mdp.space.pair_state[np.argmax(mdp.r)]), np.empty(n, dtype=np.int64)
-    exact.steps_from(ptr, table, home, steps)
+    home = int(mdp.space.pair_state[np.argmax(mdp.r)])
+    steps, order = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    exact.search_from(ptr, table, home, steps, order)
     v, change, pair = -np.ptp(mdp.r) * steps, np.empty(n), np.empty(n, dtype=np.int64)
     size = exact.longest_rows(ptr, mdp.next_ptr)
     chain = Table(np.zeros(n + 1, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(n))
@@ -206,7 +207,7 @@ def _one_class(mdp: TabularMDP, accuracy: float) -> Bounded:
         lower, upper = exact.improve(ptr, table, v, change, pair, chain)
         if upper - lower <= accuracy or policies == POLICIES or n == 1:
             break
-        cycles = Cycles(chain, np.arange(n), chains.walk(chain, home, n))
+        cycles = Cycles(chain, order, chains.walk(chain, home, n))
         if policies == 0 and cycles.system.is_wide:
             return nothing
         try:

@@ -1,8 +1,9 @@
 """Linear systems over transient states of a chain: x = cost + P x, expected costs until the states are left.
 
-Up to `SMALL` states, the states are eliminated without any subtraction, which is exact to rounding in every entry.
-Larger systems are factorised by SuperLU and refined with residuals that keep rare transitions. If a factorisation would
-fill up, as on graphs without small separators, sweeps come first: such chains usually mix fast.
+Up to `SMALL` states, and any number of states whose matrix is banded once they are well ordered, are eliminated without
+any subtraction, which is exact to rounding in every entry. Other systems are factorised by SuperLU and refined with
+residuals that keep rare transitions. If a factorisation would fill up, as on graphs without small separators, sweeps
+come first: such chains usually mix fast.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,8 @@ from surefooted.kernels.structs import Table, Transient
 from surefooted.solve.chain import gather
 from surefooted.tables.space import Floats, Ints
 
-SMALL = 300  # states that are eliminated in a dense matrix
+SMALL = 300  # states that are eliminated whatever their order
+SHORT = 30  # the largest reach (half the width of the band) at which more states are eliminated
 PLANAR = 2.0  # times sqrt(n) is a width up to which LU comes before sweeps: that of mazes, tori and lines
 WIDEST = 5_000  # the width up to which LU is tried at all: it may need a dense block of twice as many states
 FEW_SWEEPS = 300  # before LU where it fills up
@@ -39,28 +41,45 @@ T = TypeVar("T")
 
 
 class System:
-    """The transient `states` of a chain: all others count as left for good."""
+    """The transient states of a chain: all others count as left for good.
+
+    `states` [n] is the order in which costs and solutions list them: another one than given, if that makes the matrix
+    banded.
+    """
 
     def __init__(self, chain: Table, states: Ints) -> None:
-        self.chain, self.states = chain, states
-        self.place = np.full(chain.r.size, -1)  # [S], the position of each state in `states`
-        self.place[states] = np.arange(states.size)
-        n, size = states.size, int((chain.next_ptr[states + 1] - chain.next_ptr[states]).sum())
-        rows = Transient(np.empty(n + 1, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(n))
-        end = chains.restrict(chain, states, self.place, rows)
-        self.rows = rows._replace(column=rows.column[:end], p=rows.p[:end])
+        self.chain = chain
         self.accuracy = 0.0  # how far off the last solution may be, beyond rounding
+        self._list(states)
+        if not self.is_banded:
+            order, reach, self._width = self._order()
+            if reach <= SHORT:
+                self._list(states[order])
+
+    def _list(self, states: Ints) -> None:
+        """Read the rows of these states, in this order."""
+        chain, n = self.chain, states.size
+        self.states, self.place = states, np.full(chain.r.size, -1)  # [S], the position of each state in `states`
+        self.place[states] = np.arange(n)
+        size = int((chain.next_ptr[states + 1] - chain.next_ptr[states]).sum())
+        rows = Transient(np.empty(n + 1, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(n))
+        end, self.reach = chains.restrict(chain, states, self.place, rows)
+        self.rows = rows._replace(column=rows.column[:end], p=rows.p[:end])
+
+    @property
+    def is_banded(self) -> bool:
+        """Whether the states are eliminated."""
+        return self.states.size <= SMALL or self.reach <= SHORT
 
     @property
     def is_wide(self) -> bool:
         """Whether a factorisation would fill up."""
-        n = self.states.size
-        return n > SMALL and self._width > PLANAR * np.sqrt(n)
+        return not self.is_banded and self._width > PLANAR * np.sqrt(self.states.size)
 
     def attempt(self, direct: Callable[[], T], swept: Callable[[int], T]) -> T:
         """What `direct` or `swept`, which is given a number of sweeps, returns first: the promising one begins."""
         n = self.states.size
-        if n <= SMALL:
+        if self.is_banded:
             return direct()
         attempts: list[Callable[[], T]] = [lambda: swept(min(MANY_SWEEPS, WORK // (self.rows.p.size + n)))]
         if self._width <= WIDEST:
@@ -79,7 +98,7 @@ class System:
 
     def direct(self, cost: Floats) -> Floats:
         """The same by elimination or LU, to rounding."""
-        if self.states.size <= SMALL:
+        if self.is_banded:
             x = cost.copy()
             with np.errstate(all="ignore"):
                 chains.substitute(*self._eliminated, x)
@@ -91,7 +110,7 @@ class System:
 
         The scale is 1, or smaller if visits would overflow.
         """
-        if self.states.size <= SMALL:
+        if self.is_banded:
             found = entry.copy()
             scale = chains.count_visits(*self._eliminated, found)
             return finite(found), scale
@@ -102,11 +121,10 @@ class System:
 
     @cached_property
     def _eliminated(self) -> tuple[Floats, Floats]:
-        n = self.states.size
-        q, out = np.empty((n, n)), np.empty(n)
-        if not chains.eliminate(self.rows, q, out):
+        band, out = np.empty((self.states.size, 2 * self.reach + 1)), np.empty(self.states.size)
+        if not chains.eliminate(self.rows, band, out):
             raise NotConverged(BEYOND)  # a probability that is 0 to a double
-        return q, out
+        return band, out
 
     @cached_property
     def _factors(self) -> Any:
@@ -142,20 +160,21 @@ class System:
             raise NotConverged(RARELY)
         return finite(x)
 
-    @cached_property
-    def _width(self) -> float:
-        """The mean length of a transition once the states are in reverse Cuthill–McKee order, hubs left out.
+    def _order(self) -> tuple[Ints, int, float]:
+        """A reverse Cuthill–McKee order of the states, its reach, and the mean length of a transition, hubs left out.
 
-        It predicts how a factorisation fills up: about sqrt(n) on a maze, n / 4 on a random graph. A hub, such as the
-        state where all restart, is a neighbour of many, but costs a factorisation only one row.
+        The mean length predicts how a factorisation fills up: about sqrt(n) on a maze, n / 4 on a random graph. A hub,
+        such as the state where all restart, is a neighbour of many, but costs a factorisation only one row.
         """
         n = self.states.size
         row, column = np.repeat(np.arange(n), np.diff(self.rows.ptr)), self.rows.column
         near = np.bincount(column, minlength=n)[column] <= 10 * np.sqrt(n)
         graph = csr_array((np.ones(near.sum()), (row[near], column[near])), shape=(n, n))
-        place = np.empty(n)
-        place[reverse_cuthill_mckee(graph, symmetric_mode=False)] = np.arange(n)
-        return float(np.abs(place[row[near]] - place[column[near]]).mean()) if near.any() else 0.0
+        order: Ints = reverse_cuthill_mckee(graph, symmetric_mode=False).astype(np.int64)
+        place = np.empty(n, dtype=np.int64)
+        place[order] = np.arange(n)
+        length = np.abs(place[row] - place[column])
+        return order, int(length.max(initial=0)), float(length[near].mean()) if near.any() else 0.0
 
     def _sweep(self, cost: Floats, accuracy: float, most: int) -> Floats:
         """The solution by value iteration, where all that is outside is one more state, which pays nothing.
