@@ -5,6 +5,7 @@ from one application of the Bellman operator, Theorem 8.5.5.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,8 +25,8 @@ SAME_GAIN = 1e-9  # gains closer than this (times r_max) count as one
 TERM_ROUNDING = 2.2e-16  # the relative rounding that each term of a long sum adds
 PROVED = 0.9  # of the accuracy is what the kernels aim at, the rest is for their rounding
 QUICK = 200_000  # transitions that sweeps read before they may count as slow
-SWEEPS = 300  # of value iteration at most; up to 15 S while that is less than WORK
-WORK = 1_000_000_000  # transitions
+SWEEPS = 100  # of value iteration, before policies are evaluated by LU
+WORK = 1_000_000_000  # transitions that sweeps read at most, if they are more than 3 SWEEPS and fewer than 15 S
 POLICIES = 100  # policies with one recurrent class to evaluate before sweeps go on
 IMPROVEMENTS = 10_000  # policy iterations before they are called off
 
@@ -158,18 +159,20 @@ class OptimalGain:
 def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     """The optimal gain, to `accuracy` (times r_max), and a policy that has it.
 
-    Sweeps of value iteration, if they soon bring the bounds together. Otherwise policy iteration for policies with one
-    recurrent class, with sparse LU. If that fails, more sweeps. If those fail as well, they have found a good policy:
-    policy iteration for any MDP proves that it is the best one, or goes on from it.
+    Sweeps of value iteration, if they soon bring the bounds together. Otherwise policy iteration, at first only where
+    evaluating a policy is as cheap as a few sweeps, then from the policy that more sweeps have found. If none of them
+    succeeds, policy iteration for any MDP proves that the policy found is the best one, or goes on from it.
     """
     _check(accuracy)
     n, tolerance, longest = mdp.n_states, accuracy * mdp.r_max, np.diff(mdp.next_ptr).max()
-    v, pair = np.zeros(n), np.empty(n, dtype=np.int64)
-    most = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
+    v, pair, close = np.zeros(n), np.empty(n, dtype=np.int64), PROVED * tolerance
+    most = max(3 * SWEEPS, min(15 * n, WORK // mdp.p.size))
     attempts: tuple[Callable[[], Bounded], ...] = (
-        lambda: _sweep(mdp, PROVED * tolerance, most, max(2, QUICK // mdp.p.size), v, pair),
-        lambda: _one_class(mdp, PROVED * tolerance),
-        lambda: _sweep(mdp, PROVED * tolerance, most, most, v, pair),
+        lambda: _sweep(mdp, close, most, max(2, QUICK // mdp.p.size), v, pair),
+        lambda: _one_class(mdp, close, None),
+        lambda: _sweep(mdp, close, SWEEPS, SWEEPS, v, pair),
+        lambda: _one_class(mdp, close, v),
+        lambda: _sweep(mdp, close, most, most, v, pair),
     )
     for attempt in attempts:
         lower, upper, proof, greedy = attempt()
@@ -188,35 +191,34 @@ def _sweep(mdp: TabularMDP, accuracy: float, most: int, patience: int, v: Floats
     return *bounds[:2], v, pair
 
 
-def _one_class(mdp: TabularMDP, accuracy: float) -> Bounded:
-    """Bounds by policy iteration (Puterman 1994, Sec. 8.6); infinite ones if a policy has several recurrent classes.
+def _one_class(mdp: TabularMDP, accuracy: float, v: Floats | None) -> Bounded:
+    """Bounds by policy iteration (Puterman 1994, Sec. 8.6) from the greedy policy of v [S].
 
-    Theorem 8.5.5 gives the bounds for any v, up to its rounding. The first policy goes to the largest
-    reward on the shortest way, if ways can be walked back. It gives up, too, where LU would fill up, and where v is so
-    large that its rounding is more than `accuracy`.
+    Theorem 8.5.5 gives the bounds for any v, up to its rounding. Without v, the first policy goes to the largest reward
+    on the shortest way, if ways can be walked back, and only banded systems are solved. The bounds are infinite if it
+    gives up: where LU would fill up, where a policy has several recurrent classes, and where the bias is so large that
+    its rounding is more than `accuracy`.
     """
     n, ptr, table = mdp.n_states, mdp.space.pair_ptr, rows_of(mdp)
     home = int(mdp.space.pair_state[np.argmax(mdp.r)])
     steps, order = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     exact.search_from(ptr, table, home, steps, order)
-    v, change, pair = -np.ptp(mdp.r) * steps, np.empty(n), np.empty(n, dtype=np.int64)
+    bias, change, pair = -np.ptp(mdp.r) * steps if v is None else v, np.empty(n), np.empty(n, dtype=np.int64)
     size = exact.longest_rows(ptr, mdp.next_ptr)
     chain = Table(np.zeros(n + 1, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(n))
-    nothing = (-np.inf, np.inf, v, pair)
     for policies in range(POLICIES + 1):
-        lower, upper = exact.improve(ptr, table, v, change, pair, chain)
+        lower, upper = exact.improve(ptr, table, bias, change, pair, chain)
         if upper - lower <= accuracy or policies == POLICIES or n == 1:
-            break
+            return lower, upper, bias, pair
         cycles = Cycles(chain, order, chains.walk(chain, home, n))
-        if policies == 0 and cycles.system.is_wide:
-            return nothing
-        try:
-            home, v = cycles.home, cycles.evaluate(chain.r)[1]
-        except NotConverged:
-            return nothing
-        if not SUM_ROUNDING * np.abs(v).max() <= accuracy:
-            return nothing
-    return lower, upper, v, pair
+        if cycles.system.is_wide or (v is None and not cycles.system.is_banded):
+            break
+        with suppress(NotConverged):
+            home, bias = cycles.home, cycles.evaluate(chain.r)[1]
+            if SUM_ROUNDING * np.abs(bias).max() <= accuracy:
+                continue
+        break
+    return -np.inf, np.inf, bias, pair
 
 
 def _improve(mdp: TabularMDP, policy: Policy, accuracy: float) -> tuple[Policy, GainAndBias, Floats]:
