@@ -63,9 +63,10 @@ def structure(chain: Table) -> Structure:
     graph = csr_array((edges, chain.next_state, chain.next_ptr), shape=(size, size), copy=True)
     graph.sum_duplicates()  # SciPy 1.17 does not end on a row that lists a successor twice
     n, component = connected_components(graph, connection="strong")
-    leaves = np.repeat(component, np.diff(chain.next_ptr)) != component[chain.next_state]
     closed = np.ones(n, dtype=bool)
-    closed[np.repeat(component, np.diff(chain.next_ptr))[leaves]] = False
+    if n > 1:
+        begin = np.repeat(component, np.diff(chain.next_ptr))
+        closed[begin[begin != component[chain.next_state]]] = False
     by_component = np.argsort(component, kind="stable")
     parts = np.split(by_component, np.cumsum(np.bincount(component, minlength=n))[:-1])
     return Structure(tuple(parts[c] for c in np.flatnonzero(closed)), np.flatnonzero(~closed[component]))

@@ -166,7 +166,11 @@ class System:
         The mean length predicts how a factorisation fills up: about sqrt(n) on a maze, n / 4 on a random graph. A hub,
         such as the state where all restart, is a neighbour of many, but costs a factorisation only one row.
         """
-        n = self.states.size
+        n, size = self.states.size, self.chain.r.size
+        steps, found = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        exact.search_from(np.arange(size + 1), self.chain, int(self.states[0]), steps, found)
+        if np.bincount(steps[steps < size]).max() > 4 * PLANAR * np.sqrt(n):  # a random graph: no order is any good
+            return self.states, n, float(n)
         row, column = np.repeat(np.arange(n), np.diff(self.rows.ptr)), self.rows.column
         near = np.bincount(column, minlength=n)[column] <= 10 * np.sqrt(n)
         graph = csr_array((np.ones(near.sum()), (row[near], column[near])), shape=(n, n))
