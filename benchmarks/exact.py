@@ -1,7 +1,7 @@
 """How long does the optimal gain of a known table take, to 1e-6, beside other solvers.
 
-Gains are checked equal first. Scattered and slowly mixing tables (README.md), then how ours grows: build and solve up
-to 100 000 states x 4 actions.
+Gains are checked equal first. Scattered and slowly mixing tables (README.md); then gain and bias of one policy beside
+bare sparse LU; then how ours grows: build and solve up to 100 000 states x 4 actions.
 """
 
 import resource
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from cases import Case, ring, scattered
 from measure import Ready, Table, at_once, beside_limit, machine, peer, race, ratio, timed
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, csr_matrix, eye_array
+from scipy.sparse.linalg import splu
 
-from surefooted import Policy, problems, solve
+from surefooted import Policy, Space, TabularMDP, problems, solve
 
 ACCURACY = 1e-6
 FAR = 1e-9  # 1 - discount: the gain is the discounted value times this, to FAR times the span of the bias
@@ -123,6 +124,66 @@ def compare() -> None:
         table.row(case.name, best["ours"], *limit, best["bias"], *them)
 
 
+def grid(width: int, torus: bool) -> tuple[TabularMDP, Policy]:
+    """A walk on width x width cells with random probabilities and rewards, within walls or on a torus."""
+    rng, n = np.random.default_rng(1), width * width
+    row, column = np.divmod(np.arange(n), width)
+    moves = [(row, column + 1), (row, column - 1), (row + 1, column), (row - 1, column)]
+    end = [np.stack(to) % width if torus else np.clip(to, 0, width - 1) for to in moves]
+    p, state = rng.dirichlet(np.ones(4), size=n).T.ravel(), np.tile(np.arange(n), 4)
+    rows = csr_array((p, (state, np.concatenate([to[0] * width + to[1] for to in end]))), shape=(n, n))
+    rows.sum_duplicates()
+    mdp = TabularMDP(Space.full(n, 1), rows.indptr, rows.indices, rows.data, rng.random(n))
+    return mdp, Policy.always(mdp.space, 0)
+
+
+def one_policy(make: Callable[[int, int], Case], n_states: int) -> tuple[TabularMDP, Policy]:
+    """The chain of the first action of a scattered table or a ring."""
+    case = make(n_states, 1)
+    return case.mdp(), Policy.always(case.space, 0)
+
+
+def bare_lu(mdp: TabularMDP) -> Ready:
+    """The gain by SuperLU alone: one factorisation, two right-hand sides, no classes, no bias of mean 0, no checks."""
+    n = mdp.n_states
+    entry = matrix(mdp)[[n - 1], : n - 1].toarray()[0]
+    options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+
+    def gain() -> float:
+        factors = splu((eye_array(n, format="csc") - matrix(mdp).tocsc())[:-1, :-1], **options)
+        steps, earned = factors.solve(np.column_stack([np.ones(n - 1), mdp.r[:-1]])).T
+        return float((mdp.r[-1] + entry @ earned) / (1 + entry @ steps))
+
+    return at_once(gain)
+
+
+def policies() -> None:
+    """Gain and bias of one policy: mazes and tori, rings and scattered tables."""
+    table = Table(("chain", 15), ("ours s", 8), ("bare LU s", 9), ("ratio", 6), ("residual", 9))
+    cases = {
+        "maze 100x100": lambda: grid(100, False),
+        "maze 200x200": lambda: grid(200, False),
+        "torus 100x100": lambda: grid(100, True),
+        "torus 200x200": lambda: grid(200, True),
+        "ring 1000": lambda: one_policy(ring, 1_000),
+        "ring 10000": lambda: one_policy(ring, 10_000),
+        "garnet 1000": lambda: one_policy(scattered, 1_000),
+        "garnet 10000": lambda: one_policy(scattered, 10_000),
+    }
+    for name, make in cases.items():
+        mdp, policy = make()
+        found = solve.gain_and_bias(mdp, policy)
+        contestants = {"ours": at_once(lambda mdp=mdp, policy=policy: solve.gain_and_bias(mdp, policy))}
+        if name != "garnet 10000":  # the factors of a random graph fill up: minutes and gigabytes
+            contestants["LU"] = bare_lu(mdp)
+            if abs(found.gain - contestants["LU"]()()) > 1e-9:
+                raise SystemExit(f"{name}: bare LU finds another gain than {found.gain}")
+        best = race(contestants)
+        left = np.abs(mdp.r - found.gain + matrix(mdp) @ found.bias - found.bias).max() / found.span
+        them = (best["LU"], f"{best['ours'] / best['LU']:.2f}x") if "LU" in best else ("too long", "-")
+        table.row(name, best["ours"], *them, left)
+
+
 def growth() -> None:
     table = Table(("states", 8), ("build s", 8), ("optimal s", 9), ("SciPy s", 8), ("policy s", 8), ("peak MB", 8))
     for n_states in (100, 1_000, 10_000, 100_000):
@@ -145,6 +206,8 @@ def main() -> None:
     solve.optimal_gain(problems.garnet(20, 4, 5).mdp)  # compile
     solve.gain_and_bias(problems.garnet(700, 2, 5).mdp, problems.garnet(700, 2, 5).baseline)
     compare()
+    print()
+    policies()
     print()
     growth()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracles
 from surefooted.errors import InvalidInput, NotConverged
 from surefooted.problems import garnet, riverswim
-from surefooted.solve import chain, diameter, distances, hitting_times, worst_case_diameter
+from surefooted.solve import diameter, distances, hitting_times, systems, worst_case_diameter
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Space
@@ -65,11 +65,12 @@ def test_a_fair_walk_between_a_wall_and_the_target_takes_squared_time(n):
     assert diameter(mdp) == worst_case_diameter(mdp) == pytest.approx(n**2, rel=1e-12)
 
 
-@pytest.mark.parametrize("direct", [chain.DIRECT, 0])
+@pytest.mark.parametrize("direct", [systems.SMALL, -1])
 @every_kind
 @pytest.mark.parametrize("seed", range(10))
 def test_diameters_are_those_of_the_fastest_and_slowest_policies(kind, seed, direct, monkeypatch):
-    monkeypatch.setattr(chain, "DIRECT", direct)
+    monkeypatch.setattr(systems, "SMALL", direct)
+    monkeypatch.setattr(systems, "SHORT", direct)
     p, r, available = oracles.random_mdp(kind, seed, n_states=2 + seed % 3, n_actions=1 + seed % 2)
     mdp = TabularMDP.from_arrays(p, r, available)
     fastest, slowest = oracles.extreme_times(p, available, exactly=kind in ("slow", "near absorbing"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import oracles
 from surefooted.errors import InvalidInput, NoSingleGain, NotConverged
 from surefooted.problems import garnet, gridworld, riverswim
-from surefooted.solve import chain, gain, gain_and_bias, optimal_gain, stationary_distribution
+from surefooted.solve import gain, gain_and_bias, optimal_gain, stationary_distribution, systems
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Space
@@ -21,10 +21,25 @@ tables = given(kind=st.sampled_from(oracles.KINDS), seed=st.integers(0, 10_000))
 
 
 @pytest.fixture
-def iterative(monkeypatch):
-    """Send every block, however small, through the iterations meant for large ones."""
-    monkeypatch.setattr(chain, "DIRECT", 0)
-    monkeypatch.setattr(chain, "NARROW", 0)
+def by_lu(monkeypatch):
+    """Send every block, however small, to sparse LU."""
+    monkeypatch.setattr(systems, "SMALL", 0)
+    monkeypatch.setattr(systems, "SHORT", -1)
+    monkeypatch.setattr(systems, "PLANAR", np.inf)
+
+
+@pytest.fixture
+def by_sweeps(monkeypatch):
+    """Sweep over every block, however small; those that mix too slowly go to sparse LU."""
+    monkeypatch.setattr(systems, "SMALL", 0)
+    monkeypatch.setattr(systems, "SHORT", -1)
+    monkeypatch.setattr(systems, "PLANAR", -1)
+
+
+@pytest.fixture
+def by_sweeps_alone(by_sweeps, monkeypatch):
+    """Sweep over every block, and never turn to sparse LU."""
+    monkeypatch.setattr(systems, "WIDEST", -1)
 
 
 def some_actions(available, seed):
@@ -236,9 +251,7 @@ def test_stationary_distribution_is_a_row_of_the_limiting_matrix(kind, seed):
             stationary_distribution(mdp, policy)
 
 
-def test_stationary_distribution_does_not_depend_on_the_rewards(iterative, monkeypatch):
-    monkeypatch.setattr(chain, "FALLBACK", 0)
-    monkeypatch.setattr(chain, "SWEEPS", 5_000)
+def test_stationary_distribution_does_not_depend_on_the_rewards(by_sweeps_alone):
     p, r, _ = garnet(20, 2, 3, seed=1).mdp.to_arrays()
     small, large = TabularMDP.from_arrays(p, r), TabularMDP.from_arrays(p, 1e6 * r, r_max=1e6)
     exact = oracles.stationary(p[:, 0])
@@ -418,12 +431,12 @@ def test_optimal_gain_of_ten_thousand_states(accuracy):
     assert lower - accuracy <= found.gain <= upper + accuracy
 
 
-# blocks too large to eliminate, in small
+# how large blocks are solved, in small
 
 
 @every_kind
 @pytest.mark.parametrize("seed", range(6))
-def test_iteration_agrees_with_elimination(kind, seed, iterative):
+def test_sweeps_agree_with_fractions(kind, seed, by_sweeps):
     p, r, available = oracles.random_mdp(kind, seed)
     mdp, actions = TabularMDP.from_arrays(p, r, available), some_actions(available, seed)
     found = gain_and_bias(mdp, Policy.deterministic(mdp.space, actions))
@@ -436,21 +449,18 @@ def test_iteration_agrees_with_elimination(kind, seed, iterative):
 
 
 @every_kind
-@pytest.mark.parametrize("seed", range(6))
-def test_elimination_in_line_agrees_with_elimination(kind, seed, monkeypatch):
-    monkeypatch.setattr(chain, "DIRECT", 0)
-    monkeypatch.setattr(chain, "NARROW", 1_000)
+@pytest.mark.parametrize("seed", range(25))
+def test_sparse_lu_agrees_with_fractions(kind, seed, by_lu):
     p, r, available = oracles.random_mdp(kind, seed)
     mdp, actions = TabularMDP.from_arrays(p, r, available), some_actions(available, seed)
     policy = Policy.deterministic(mdp.space, actions)
     found = gain_and_bias(mdp, policy)
     gains, bias = oracles.exact_gain_and_bias(*oracles.chain_of(p, r, actions))
-    is_large = found.accuracy > 0  # transient states are iterated
-    assert found.gains == pytest.approx(gains, abs=1e-9 if is_large else 1e-13)
-    assert found.bias == close_to(bias, 1e-7)
-    if len(found.classes) == 1:
-        limit = oracles.limiting_matrix(oracles.exact(oracles.chain_of(p, r, actions)[0])).astype(float)
-        assert stationary_distribution(mdp, policy) == pytest.approx(limit[0], abs=1e-13)
+    assert found.accuracy == 0.0
+    assert found.gains == pytest.approx(gains, abs=1e-13)
+    assert found.bias == close_to(bias, 1e-12)
+    limit = oracles.limiting_matrix(oracles.exact(oracles.chain_of(p, r, actions)[0])).astype(float)
+    assert stationary_distribution(mdp, policy, start=0) == pytest.approx(limit[0], abs=1e-13)
 
 
 def test_a_class_of_many_states_in_line_is_solved_exactly_however_slowly_it_mixes():
@@ -477,8 +487,8 @@ def test_a_line_that_doubles_cannot_solve_is_iterated():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_iteration_that_loses_patience_falls_back_to_elimination(seed, iterative, monkeypatch):
-    monkeypatch.setattr(chain, "PATIENCE", 3)
+def test_sweeps_that_are_slow_fall_back_to_sparse_lu(seed, by_sweeps, monkeypatch):
+    monkeypatch.setattr(systems, "FEW_SWEEPS", 3)
     p, r, available = oracles.random_mdp("multichain", seed, n_states=5)
     mdp, actions = TabularMDP.from_arrays(p, r, available), some_actions(available, seed)
     found = gain_and_bias(mdp, Policy.deterministic(mdp.space, actions))
@@ -489,16 +499,19 @@ def test_iteration_that_loses_patience_falls_back_to_elimination(seed, iterative
 @pytest.mark.parametrize(
     "rows, message",
     [
-        ({(0, 0): (0, {0: 0.9, 1: 0.1}), (1, 0): (1, {0: 0.1, 1: 0.9})}, "recurrent class of 2 states.*too large"),
+        (
+            {(0, 0): (0, {0: 0.8, 1: 0.2}), (1, 0): (0, {0: 0.1, 2: 0.9}), (2, 0): (1, {0: 0.1, 2: 0.9})},
+            "2 states: some states are left so rarely",
+        ),
         (
             {(0, 0): (1, {0: 0.8, 1: 0.1, 2: 0.1}), (1, 0): (0, {0: 0.5, 1: 0.5}), (2, 0): (0, {2: 1})},
-            "2 transient states are not solved",
+            "2 states: some states are left so rarely",
         ),
     ],
 )
-def test_what_can_neither_be_iterated_nor_eliminated_says_so(rows, message, iterative, monkeypatch):
-    monkeypatch.setattr(chain, "FALLBACK", 0)
-    monkeypatch.setattr(chain, "SWEEPS", 3)
+def test_what_neither_sweeps_nor_lu_can_solve_says_so(rows, message, by_sweeps_alone, monkeypatch):
+    monkeypatch.setattr(systems, "FEW_SWEEPS", 3)
+    monkeypatch.setattr(systems, "MANY_SWEEPS", 3)
     mdp = TabularMDP.from_pairs(rows)
     with pytest.raises(NotConverged, match=message):
         gain_and_bias(mdp, Policy.always(mdp.space, 0))
@@ -506,7 +519,7 @@ def test_what_can_neither_be_iterated_nor_eliminated_says_so(rows, message, iter
 
 @pytest.mark.parametrize("accuracy", [1e-2, 1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("leak", [0.3, 3e-2, 1e-4, 1e-7, 1e-13])
-def test_transient_gains_are_as_accurate_as_asked_for_however_slowly_they_leak(leak, accuracy, iterative, monkeypatch):
+def test_transient_gains_are_as_accurate_as_asked_for_however_slowly_they_leak(leak, accuracy, by_sweeps, monkeypatch):
     monkeypatch.setattr(gain, "IMPROVEMENTS", 100)
     rows = {
         (0, 0): (0, {0: 0.5, 1: 0.5}),

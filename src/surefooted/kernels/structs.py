@@ -108,3 +108,20 @@ class Book(NamedTuple):
     weights: Floats
     policy: Ints  # [n]
     steps: Ints  # [n]
+
+
+class Transient(NamedTuple):
+    """Rows of transient states: p[j] from row i to column[j], another of them, for ptr[i] <= j < ptr[i + 1]."""
+
+    ptr: Ints  # [n + 1]
+    column: Ints
+    p: Floats
+    leak: Floats  # [n], the probability of a step that leaves them all
+
+
+class Advantages(NamedTuple):
+    """What each pair adds to the gain and to the bias if it is played once, and the size of the terms of the latter."""
+
+    to_gain: Floats  # [K]
+    to_bias: Floats  # [K]
+    size: Floats  # [K]

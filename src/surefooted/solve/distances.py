@@ -10,14 +10,16 @@ from collections.abc import Callable
 import numpy as np
 
 from surefooted.errors import NotConverged
-from surefooted.kernels import exact, narrow
-from surefooted.solve.chain import BEYOND, induced_chain, solve_transient
+from surefooted.kernels import bellman, chains, exact
+from surefooted.kernels.structs import Advantages
+from surefooted.solve.chain import SUM_ROUNDING, expected, induced_chain, rows_of
+from surefooted.solve.systems import BEYOND, System
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints
 
 IMPROVEMENTS = 10_000  # policy iterations before it is called off
-ROUNDING = 1e-12  # of a time, relatively
+SAME_TIME = 1e-12  # the relative difference at which two times count as equal
 STALLED = 3  # improvements in a row that make no time better by more than that, before they are taken for rounding
 
 Progress = Callable[[int, int], None]
@@ -43,7 +45,8 @@ def hitting_times(mdp: TabularMDP, policy: Policy, target: int) -> Floats:
         times[others] = np.inf
         inside = others[sure[others]]
         if inside.size:
-            times[inside] = solve_transient(chain, inside, np.ones((inside.size, 1)), 1e-9)[:, 0]
+            system = System(chain, inside)
+            times[system.states] = system.solve(np.ones((1, inside.size)), 1e-9)[0]
     return times
 
 
@@ -68,24 +71,23 @@ def _largest_time(mdp: TabularMDP, sign: int, progress: Progress | None) -> floa
 def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -> tuple[Floats, Ints]:
     """The fastest or slowest expected times to a target that can be reached for sure, and the pairs that give them."""
     space = mdp.space
-    nothing, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
+    adds = Advantages(*(np.empty(space.n_pairs) for _ in range(3)))
     value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
-    cost, no_gain = np.full(space.n_pairs, -float(sign)), np.zeros(mdp.n_states)
-    table = (space.pair_state, mdp.next_ptr, mdp.next_state, mdp.p, cost, no_gain)
+    steps, no_gain = rows_of(mdp)._replace(r=np.full(space.n_pairs, -float(sign))), np.zeros(mdp.n_states)
     if pair is None or not np.isfinite(hitting_times(mdp, Policy(space, pair=pair), target)).all():
         pair = _approaching_pairs(mdp, target) if sign > 0 else space.pair_ptr[:-1].copy()
     best, found, stalled = np.full(mdp.n_states, np.inf if sign > 0 else 0.0), pair, 0
     for _ in range(IMPROVEMENTS):
         times, ahead = _relative_times(mdp, pair, target)
-        if np.any(sign * (best - times) > ROUNDING * times):
+        if np.any(sign * (best - times) > SAME_TIME * times):
             best, found, stalled = times, pair, 0
         else:
             stalled += 1
         if stalled == STALLED:
             return best, found
-        exact.advantages(*table, -sign * ahead, nothing, advantage, noise)
-        exact.best_pairs(space.pair_ptr, advantage, value, better)
-        improved = value > advantage[pair] + 1e-14 * (noise[better] + noise[pair])
+        exact.advantages(steps, space.pair_state, no_gain, -sign * ahead, adds)
+        bellman.best_pairs(space.pair_ptr, adds.to_bias, value, better)
+        improved = value > adds.to_bias[pair] + SUM_ROUNDING * (adds.size[better] + adds.size[pair])
         improved[target] = False
         if not improved.any():
             return times, pair
@@ -100,16 +102,17 @@ def _relative_times(mdp: TabularMDP, pair: Ints, target: int) -> tuple[Floats, F
     τ - q times all the steps from there. Differences keep their digits that way, however long it takes.
     """
     chain, another = induced_chain(mdp, Policy(mdp.space, pair=pair)), (target + 1) % mdp.n_states
-    home = narrow.walk(chain.next_ptr, chain.next_state, chain.p, another, mdp.n_states)
+    home = chains.walk(chain, another, mdp.n_states)
     home = home if home != target else another
     others = np.delete(np.arange(mdp.n_states), [target, home])
     hit, taken, arrived = np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.zeros(mdp.n_states)
     hit[target] = 1.0
-    at_once = chain.times(hit)
+    at_once = expected(chain, hit)
     if others.size:
-        cost = np.column_stack([np.ones(others.size), at_once[others]])
-        taken[others], arrived[others] = solve_transient(chain, others, cost, 1e-9).T
-    steps, rarely = 1.0 + chain.times(taken)[home], at_once[home] + chain.times(arrived)[home]
+        system = System(chain, others)
+        cost = np.stack([np.ones(others.size), at_once[system.states]])
+        taken[system.states], arrived[system.states] = system.solve(cost, 1e-9)
+    steps, rarely = 1.0 + expected(chain, taken)[home], at_once[home] + expected(chain, arrived)[home]
     if not rarely > steps * 1e-300:
         raise NotConverged(BEYOND)
     from_home = steps / rarely

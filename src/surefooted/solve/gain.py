@@ -4,37 +4,33 @@ Puterman (1994): evaluation, Sec. 8.2 and 9.1; policy iteration for any finite M
 from one application of the Bellman operator, Theorem 8.5.5.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt
 
 import numpy as np
 
 from surefooted.errors import InvalidInput, NoSingleGain, NotConverged
-from surefooted.kernels import exact, narrow
-from surefooted.solve.chain import (
-    DAMPING,
-    Chain,
-    Structure,
-    induced_chain,
-    is_small,
-    solve_class,
-    solve_transient,
-    structure,
-)
+from surefooted.kernels import bellman, chains, exact
+from surefooted.kernels.structs import Advantages, Table
+from surefooted.solve.chain import SUM_ROUNDING, Structure, expected, induced_chain, rows_of, structure
+from surefooted.solve.classes import Cycles, class_distribution, solve_class
+from surefooted.solve.systems import DAMPING, SMALL, System
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints
 
-ROUNDING = 1e-9  # gains closer than this (times r_max) count as one
-EPS = 1e-14  # the relative rounding of a sum of a few terms
+SAME_GAIN = 1e-9  # gains closer than this (times r_max) count as one
+TERM_ROUNDING = 2.2e-16  # the relative rounding that each term of a long sum adds
 PROVED = 0.9  # of the accuracy is what the kernels aim at, the rest is for their rounding
-ULP = 2.2e-16  # and of each term more
-NARROW = 10  # readings of the table that a policy's chain may cost to solve in line
-IN_LINE = 100  # policy iterations in line before it is called off
-SWEEPS = 300  # of value iteration, before policy iteration; up to 15 S while that is less than WORK
-WORK = 1_000_000_000  # transitions
-IMPROVEMENTS = 10_000  # policy iterations before it is called off
+QUICK = 200_000  # transitions that sweeps read before they may count as slow
+SWEEPS = 100  # of value iteration, before policies are evaluated by LU
+WORK = 1_000_000_000  # transitions that sweeps read at most, if they are more than 3 SWEEPS and fewer than 15 S
+POLICIES = 100  # policies with one recurrent class to evaluate before sweeps go on
+IMPROVEMENTS = 10_000  # policy iterations before they are called off
+
+Bounded = tuple[float, float, Floats, Ints]  # bounds on the optimal gain, v [S] that proves them, its greedy pairs [S]
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class GainAndBias:
     @property
     def gain(self) -> float:
         """The gain, when it is the same from every state."""
-        tolerance = max(ROUNDING * self.r_max, 2 * self.accuracy)
+        tolerance = max(SAME_GAIN * self.r_max, 2 * self.accuracy)
         if np.ptp(self.gains) > tolerance:
             best, worst = int(np.argmax(self.gains)), int(np.argmin(self.gains))
             raise NoSingleGain(
@@ -86,38 +82,36 @@ def stationary_distribution(mdp: TabularMDP, policy: Policy, start: int | None =
             f"the policy has {len(parts.classes)} recurrent classes, so its stationary distribution depends on where "
             "it starts: give `start`"
         )
-    reached = np.zeros(mdp.n_states)  # the probability of ending in a given class, from each state
+    system = System(chain, parts.transient) if start is not None and parts.transient.size else None
     shares = np.zeros(mdp.n_states)
     for states in parts.classes:
-        reached[:] = 0.0
+        reached = np.zeros(mdp.n_states)  # the probability of ending in this class, from each state
         reached[states] = 1.0
-        if start is not None and parts.transient.size:
-            exits = chain.times(reached)[parts.transient][:, None]
-            reached[parts.transient] = solve_transient(chain, parts.transient, exits, 1e-14)[:, 0]
+        if system is not None:
+            reached[system.states] = system.solve(expected(chain, reached)[system.states][None], 1e-14)[0]
         weight = 1.0 if start is None else reached[mdp.space.check_state(start)]
         if weight > 0:
-            shares[states] = (
-                weight * solve_class(replace(chain.block(states), r=np.zeros(states.size)), 1e-12).stationary
-            )
+            shares[states] = weight * class_distribution(chain, states)
     return shares
 
 
-def _evaluate(chain: Chain, parts: Structure, r_max: float, accuracy: float) -> GainAndBias:
+def _evaluate(chain: Table, parts: Structure, r_max: float, accuracy: float) -> GainAndBias:
     """Each recurrent class on its own, then the states that lead to them."""
-    gains, bias, worst = np.zeros(chain.n_states), np.zeros(chain.n_states), 0.0
+    gains, bias, worst = np.zeros(chain.r.size), np.zeros(chain.r.size), 0.0
     for states in parts.classes:
-        solved = solve_class(chain.block(states), accuracy / 2)
+        solved = solve_class(chain, states, accuracy / 2)
         gains[states], bias[states] = solved.gain, solved.bias
         worst = max(worst, solved.accuracy)
-    todo = parts.transient
-    if todo.size:
+    if parts.transient.size:
+        system = System(chain, parts.transient)
+        todo = system.states
         if len(parts.classes) == 1:
             gains[todo] = gains[parts.classes[0][0]]
         else:
-            gains[todo] = solve_transient(chain, todo, chain.times(gains)[todo][:, None], accuracy / 2)[:, 0]
-            worst += 0.0 if is_small(todo.size) else accuracy / 2
-        cost = chain.r[todo] - gains[todo] + chain.times(bias)[todo]
-        bias[todo] = solve_transient(chain, todo, cost[:, None], accuracy)[:, 0]
+            gains[todo] = system.solve(expected(chain, gains)[todo][None], accuracy / 2)[0]
+            worst += system.accuracy
+        cost = chain.r[todo] - gains[todo] + expected(chain, bias)[todo]
+        bias[todo] = system.solve(cost[None], accuracy)[0]
     return GainAndBias(gains, bias, worst, parts.classes, r_max)
 
 
@@ -165,96 +159,114 @@ class OptimalGain:
 def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     """The optimal gain, to `accuracy` (times r_max), and a policy that has it.
 
-    Policy iteration where the states can stand in a line so that no step is long. Otherwise a bounded number of sweeps
-    of value iteration, which usually ends with bounds as close as that. If not, it has found a good policy: policy
-    iteration for any MDP proves that it is the best one, or goes on from it.
+    Sweeps of value iteration, if they soon bring the bounds together. Otherwise policy iteration, at first only where
+    evaluating a policy is as cheap as a few sweeps, then from the policy that more sweeps have found. If none of them
+    succeeds, policy iteration for any MDP proves that the policy found is the best one, or goes on from it.
     """
     _check(accuracy)
-    tolerance, longest = accuracy * mdp.r_max, np.diff(mdp.next_ptr).max()
-    for method in (_in_line, _by_sweeps):
-        lower, upper, v, pair = method(mdp, PROVED * tolerance)
-        if upper - lower <= tolerance:
-            rounding = (EPS + ULP * longest) * (np.abs(v).max() + mdp.r_max)
-            if upper - lower + 2 * rounding <= tolerance:
-                policy = Policy.of_pairs(mdp.space, pair)
-                return OptimalGain(mdp, policy, lower - rounding, upper + rounding, accuracy)
+    n, tolerance, longest = mdp.n_states, accuracy * mdp.r_max, np.diff(mdp.next_ptr).max()
+    v, pair, close = np.zeros(n), np.empty(n, dtype=np.int64), PROVED * tolerance
+    most = max(3 * SWEEPS, min(15 * n, WORK // mdp.p.size))
+    attempts: tuple[Callable[[], Bounded], ...] = (
+        lambda: _sweep(mdp, close, most, max(2, QUICK // mdp.p.size), v, pair),
+        lambda: _one_class(mdp, close, None),
+        lambda: _sweep(mdp, close, SWEEPS, SWEEPS, v, pair),
+        lambda: _one_class(mdp, close, v),
+        lambda: _sweep(mdp, close, most, most, v, pair),
+    )
+    for attempt in attempts:
+        lower, upper, proof, greedy = attempt()
+        rounding = (SUM_ROUNDING + TERM_ROUNDING * longest) * (np.abs(proof).max() + mdp.r_max)
+        if upper - lower <= tolerance and upper - lower + 2 * rounding <= tolerance:
+            return OptimalGain(mdp, Policy.of_pairs(mdp.space, greedy), lower - rounding, upper + rounding, accuracy)
     policy, evaluation, known = _improve(mdp, Policy.of_pairs(mdp.space, pair), accuracy)
     found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
     found.__dict__["evaluation"] = evaluation
     return found
 
 
-def _in_line(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Ints]:
-    """Bounds on the optimal gain, v [S] that proves them, and its greedy pairs [S]: by policy iteration in line.
+def _sweep(mdp: TabularMDP, accuracy: float, most: int, patience: int, v: Floats, pair: Ints) -> Bounded:
+    """Bounds by value iteration from v; they are far apart if a sweep after `patience` ones was slow."""
+    bounds = exact.value_iteration(mdp.space.pair_ptr, rows_of(mdp), DAMPING, accuracy, most, patience, v, pair)
+    return *bounds[:2], v, pair
 
-    The bounds are infinite when it gives up, as it does at once on most tables.
+
+def _one_class(mdp: TabularMDP, accuracy: float, v: Floats | None) -> Bounded:
+    """Bounds by policy iteration (Puterman 1994, Sec. 8.6) from the greedy policy of v [S].
+
+    Theorem 8.5.5 gives the bounds for any v, up to its rounding. Without v, the first policy goes to the largest reward
+    on the shortest way, if ways can be walked back, and only banded systems are solved. The bounds are infinite if it
+    gives up: where LU would fill up, where a policy has several recurrent classes, and where the bias is so large that
+    its rounding is more than `accuracy`.
     """
-    n = mdp.n_states
-    v, pair = np.empty(n), np.empty(n, dtype=np.int64)
-    widest = min(isqrt(NARROW * mdp.p.size // n), (n - 1) // 4)
-    lower, upper, _ = narrow.policy_iteration(*_table(mdp), accuracy, widest, IN_LINE, v, pair)
-    return lower, upper, v, pair
-
-
-def _by_sweeps(mdp: TabularMDP, accuracy: float) -> tuple[float, float, Floats, Ints]:
-    """The same by value iteration."""
-    n = mdp.n_states
-    v, pair = np.zeros(n), np.empty(n, dtype=np.int64)
-    most = max(SWEEPS, min(15 * n, WORK // mdp.p.size))
-    lower, upper, _ = exact.value_iteration(*_table(mdp), DAMPING, accuracy, most, v, pair)
-    return lower, upper, v, pair
-
-
-def _table(mdp: TabularMDP) -> tuple[Ints, Ints, Ints, Floats, Floats]:
-    return mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r
+    n, ptr, table = mdp.n_states, mdp.space.pair_ptr, rows_of(mdp)
+    home = int(mdp.space.pair_state[np.argmax(mdp.r)])
+    steps, order = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    exact.search_from(ptr, table, home, steps, order)
+    bias, change, pair = -np.ptp(mdp.r) * steps if v is None else v, np.empty(n), np.empty(n, dtype=np.int64)
+    size = exact.longest_rows(ptr, mdp.next_ptr)
+    chain = Table(np.zeros(n + 1, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(n))
+    for policies in range(POLICIES + 1):
+        lower, upper = exact.improve(ptr, table, bias, change, pair, chain)
+        if upper - lower <= accuracy or policies == POLICIES or n == 1:
+            return lower, upper, bias, pair
+        cycles = Cycles(chain, order, chains.walk(chain, home, n))
+        if cycles.system.is_wide or (v is None and not cycles.system.is_banded):
+            break
+        with suppress(NotConverged):
+            home, bias = cycles.home, cycles.evaluate(chain.r)[1]
+            if SUM_ROUNDING * np.abs(bias).max() <= accuracy:
+                continue
+        break
+    return -np.inf, np.inf, bias, pair
 
 
 def _improve(mdp: TabularMDP, policy: Policy, accuracy: float) -> tuple[Policy, GainAndBias, Floats]:
     """Policy iteration (Puterman 1994, Sec. 9.2): a best policy, how it fares, and bounds or gains [S]."""
     space, tolerance, pair = mdp.space, accuracy * mdp.r_max, policy.pair
     assert pair is not None
-    rows = (mdp.next_ptr, mdp.next_state, mdp.p)
-    up, advantage, noise = (np.empty(space.n_pairs) for _ in range(3))
+    adds = Advantages(*(np.empty(space.n_pairs) for _ in range(3)))
     value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
     for _ in range(IMPROVEMENTS):
         policy = Policy(space, pair=pair)
         chain = induced_chain(mdp, policy)
         parts = structure(chain)
         solved = _evaluate(chain, parts, mdp.r_max, tolerance / 10)
-        constant = np.ptp(solved.gains) <= max(ROUNDING * mdp.r_max, 2 * solved.accuracy)
-        exact.advantages(space.pair_state, *rows, mdp.r, solved.gains, solved.bias, up, advantage, noise)
-        _refine(mdp, chain, parts, pair, tolerance / 10, advantage)
-        bounds = solved.gains + np.maximum.reduceat(advantage, space.pair_ptr[:-1])
+        constant = np.ptp(solved.gains) <= max(SAME_GAIN * mdp.r_max, 2 * solved.accuracy)
+        exact.advantages(rows_of(mdp), space.pair_state, solved.gains, solved.bias, adds)
+        _refine(mdp, chain, parts, pair, tolerance / 10, adds.to_bias)
+        bounds = solved.gains + np.maximum.reduceat(adds.to_bias, space.pair_ptr[:-1])
         if constant and np.ptp(bounds) <= tolerance:
             return policy, solved, bounds
         # first the actions of a larger gain, then among those of equal gain the ones of a larger bias
-        rounding = EPS * np.ptp(solved.gains) + solved.accuracy
-        exact.best_pairs(space.pair_ptr, up, value, better)
+        up, rounding = adds.to_gain, SUM_ROUNDING * np.ptp(solved.gains) + solved.accuracy
+        bellman.best_pairs(space.pair_ptr, up, value, better)
         improved = value > np.maximum(up[pair], 0.0) + rounding
         if not improved.any():
-            advantage[up < up[pair][space.pair_state] - rounding] = -np.inf
-            exact.best_pairs(space.pair_ptr, advantage, value, better)
-            improved = value > advantage[pair] + EPS * (noise[better] + noise[pair]) + solved.accuracy
+            adds.to_bias[up < up[pair][space.pair_state] - rounding] = -np.inf
+            bellman.best_pairs(space.pair_ptr, adds.to_bias, value, better)
+            doubt = SUM_ROUNDING * (adds.size[better] + adds.size[pair]) + solved.accuracy
+            improved = value > adds.to_bias[pair] + doubt
         if not improved.any():  # as good as rounding allows: the bounds say how good
             return policy, solved, bounds if constant else solved.gains
         pair = np.where(improved, better, pair)
     raise NotConverged(f"policy iteration did not end within {IMPROVEMENTS} improvements")
 
 
-def _refine(mdp: TabularMDP, chain: Chain, parts: Structure, pair: Ints, accuracy: float, advantage: Floats) -> None:
+def _refine(mdp: TabularMDP, chain: Table, parts: Structure, pair: Ints, accuracy: float, advantage: Floats) -> None:
     """Correct `advantage` [K] for the rounding of a large bias: the policy's own advantage should be 0.
 
     What it is instead is a reward that the bias forgot. Evaluated in its turn, it gives what the bias should have been
     larger by, to digits that a bias of 1e12 could not hold beside it.
     """
-    rows, nothing = (mdp.next_ptr, mdp.next_state, mdp.p), np.zeros(mdp.space.n_pairs)
-    unused, missing, noise = (np.empty(mdp.space.n_pairs) for _ in range(3))
+    missing = Advantages(*(np.empty(mdp.space.n_pairs) for _ in range(3)))
     for _ in range(2):
-        if not is_small(mdp.n_states) or np.abs(advantage[pair]).max() <= 1e-15 * mdp.r_max:
+        if mdp.n_states > SMALL or np.abs(advantage[pair]).max() <= 1e-15 * mdp.r_max:
             return
-        rest = _evaluate(replace(chain, r=advantage[pair]), parts, mdp.r_max, accuracy)
-        exact.advantages(mdp.space.pair_state, *rows, nothing, rest.gains, rest.bias, unused, missing, noise)
-        advantage += missing
+        rest = _evaluate(chain._replace(r=advantage[pair]), parts, mdp.r_max, accuracy)
+        unpaid = rows_of(mdp)._replace(r=np.zeros(mdp.space.n_pairs))
+        exact.advantages(unpaid, mdp.space.pair_state, rest.gains, rest.bias, missing)
+        advantage += missing.to_bias
 
 
 def _check(accuracy: float) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import is_whole, real_numbers
 from surefooted.errors import InvalidInput
-from surefooted.kernels import bellman, exact, stages
+from surefooted.kernels import bellman, chains, stages
 from surefooted.kernels.structs import Estimates
 from surefooted.solve.chain import induced_chain
 from surefooted.tables.mdp import TabularMDP
@@ -79,7 +79,7 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
         for rule, length in stages:
             chain = induced_chain(mdp, rule)
             part = out[first : first + length]
-            exact.accumulate_rewards(chain.next_ptr, chain.next_state, chain.p, chain.r, earned, x, part)
+            chains.accumulate_rewards(chain, earned, x, part)
             first += length
     return out
 
