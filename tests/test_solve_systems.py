@@ -468,3 +468,22 @@ def test_what_rounding_hides_from_lu_is_not_taken_for_an_answer(by_lu, monkeypat
     monkeypatch.setattr(systems, "SMALL", 300)
     times = systems.System(chain, np.array([0, 1])).solve(np.ones((1, 2)), 1e-9)
     assert times[0] == pytest.approx([2e17, 2e17], rel=1e-13)
+
+
+@pytest.mark.parametrize("leak", [1e-12, 1e-14, 1e-15, 3e-16, 1e-16])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_solution_by_lu_is_right_or_refused(seed, leak, by_lu, monkeypatch):
+    """Six states that are left with probability `leak` from one of them; elimination is right in every digit."""
+    p, _ = random_chain(seed, 7)
+    p[:6, :6] /= p[:6, :6].sum(axis=1, keepdims=True)
+    p[:6, 6] = np.where(np.arange(6) == 2, leak, 0.0)
+    chain, states = Table(*csr(p), np.zeros(7)), np.arange(6)
+    system = systems.System(chain, states)
+    try:
+        times = system.direct(np.ones((1, 6)))[0]
+    except NotConverged:
+        assert leak < 1e-14
+        return
+    monkeypatch.setattr(systems, "SMALL", 300)
+    exact_times = systems.System(chain, states).direct(np.ones((1, 6)))[0]
+    assert times == pytest.approx(exact_times, rel=1e-11)
