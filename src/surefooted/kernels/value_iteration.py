@@ -9,12 +9,11 @@ import numpy as np
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.bellman import add_mean, first_sweep, move_damped
 from surefooted.kernels.compile import allocating, njit
-from surefooted.kernels.rows import Rows, ceiling, extreme
+from surefooted.kernels.rows import Rows, ball_ceiling, extreme
 from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
 from surefooted.kernels.structs import Mixture
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
-LITTLE_SLACK = 0.3  # a box with less free mass than this is compared by its ceiling first
 ROUNDING = 1e-12  # relative: a difference beyond this is more than rounding
 PLAIN_SWEEPS = 40  # sweeps of value iteration before frozen sweeps help it
 FROZEN_SWEEPS = 30  # frozen sweeps after each of the others
@@ -117,8 +116,9 @@ def optimistic_iteration(
     Pairs that provably cannot be greedy are skipped, which changes nothing but rounding:
     - When v moves by d, each backup grows by at most max d, and the best one by at least min d. So a pair that is `gap`
       below the best cannot be greedy until the sum of max d - min d reaches `gap` (Puterman 1994, Sec. 6.7).
-    - A pair whose `ceiling` is below the best so far cannot be greedy now.
-    - Nor can a pair whose reward plus the value of the best state is.
+    - A pair whose reward plus the value of the best state is below the best so far cannot be greedy now. (For boxes:
+      without it, large problems take 2.7 times as long.)
+    - Nor can a pair whose `ball_ceiling` is. (For L1 balls: twice as long.)
     """
     lower, upper, sweep = -np.inf, np.inf, 0
     n, flat = len(v), True
@@ -155,9 +155,8 @@ def optimistic_iteration(
                 if i > pair[s] and is_boxes and r[k] + top <= best:
                     backup[k] = r[k] + top
                     continue
-                is_narrow = rows.slack[k] < LITTLE_SLACK or rows.width[k] >= 0.0
-                if i >= first and rows.first[k] < rows.last[k] and is_narrow:
-                    backup[k] = r[k] + ceiling(rows, k, v, work)
+                if i >= first and rows.width[k] >= 0.0:
+                    backup[k] = r[k] + ball_ceiling(rows, k, v, top)
                     if backup[k] + ROUNDING * (abs(backup[k]) + abs(best) + reach) < best:
                         continue
                 backup[k] = r[k] + extreme(rows, k, v, work)
