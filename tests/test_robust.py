@@ -417,6 +417,28 @@ def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
             assert found == tuple(expected) and np.array_equal(ours, theirs) and np.array_equal(pair, greedy)
 
 
+@both(value_iteration.write_row)
+@forms
+@pytest.mark.parametrize("seed", SEEDS)
+def test_write_row_writes_the_row_of_the_set_that_extreme_takes(kernel, form, seed):
+    space, _ = plausible(form, seed)
+    v, rng = some_values(seed, space.space.n_states), np.random.default_rng(seed)
+    for k, sign in itertools.product(range(space.space.n_pairs), (-1.0, 1.0)):
+        work, state, p = ordered(v, sign, rng), np.full(40, -1), np.full(40, np.nan)
+        end = kernel(space.rows, k, 0.25, work, 3, state, p)
+        row = np.zeros(v.size)
+        np.add.at(row, state[3:end], 4 * p[3:end])
+        assert row.min() >= -SAFE and row.sum() == pytest.approx(1.0, abs=SAFE)
+        low, high = space.rows.low, space.rows.low + space.rows.room
+        stored = slice(space.rows.first[k], space.rows.last[k])
+        if form == "box":
+            inside, most = space.rows.next_state[stored], np.full(v.size, space.rows.unseen[k])
+            most[inside] = high[stored]
+            assert np.all(row[inside] >= low[stored] - SAFE) and np.all(row <= most + SAFE)
+        assert row @ v == pytest.approx(row_kernels.extreme(space.rows, k, v, work), abs=SAFE)
+        assert np.isnan(p[:3]).all() and np.isnan(p[end:]).all()
+
+
 @both(value_iteration.frozen_sweeps)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)

@@ -8,6 +8,8 @@ import numpy as np
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import inlined, njit
 
+BEYOND_ROUNDING = 1e-12  # relative: a larger difference is no rounding error
+
 
 @inlined
 def add_mean(value: float, first: int, last: int, next_state: Ints, p: Floats, v: Floats) -> float:

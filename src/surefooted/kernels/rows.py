@@ -83,7 +83,8 @@ def extreme(rows: Rows, k: int, v: Floats, work: Work) -> float:
         terms += low[j] != 0.0
         value += low[j] * here
     if not is_sorted and is_box and terms <= 2 and rest < cap * (len(v) - 1):
-        # where no sum depends on the order, a row need not be sorted if the mass ends before its first successor
+        # With at most two terms no sum depends on the order: if the mass ends before the first successor, the row need
+        # not be sorted. Sorting it all the same makes value iteration over boxes 30 to 40 % slower.
         whole = int(rest / cap)
         edge = v[order[whole]]
         if (early < edge) if falling else (early > edge):

@@ -11,7 +11,6 @@ import numpy as np
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import allocating, njit
 
-FEW = 24  # states that are sorted by insertion
 LONG = 16  # a row with more successors is spread before it is sorted by insertion, if many are out of order
 
 
@@ -45,19 +44,10 @@ def forget_order(work: Work) -> None:
 def rank_states(v: Floats, sign: float, work: Work) -> None:
     """Sort `work.order` by decreasing sign * v; `work.rank` is its inverse, `work.prefix` sums v along it.
 
-    A merge sort that starts from the order it finds and skips what is sorted: nearly free between sweeps. Few
-    states are sorted by insertion.
+    A merge sort that starts from the order it finds and skips what is sorted: nearly free between sweeps.
     """
     order, scratch, rank, prefix = work.order, work.scratch, work.rank, work.prefix
     n, width = len(v), 1
-    if n <= FEW:
-        for j in range(1, n):
-            s, i = order[j], j
-            while i > 0 and sign * v[s] > sign * v[order[i - 1]]:
-                order[i] = order[i - 1]
-                i -= 1
-            order[i] = s
-        width = n
     while width < n:
         for begin in range(0, n - width, 2 * width):
             middle, end = begin + width, min(begin + 2 * width, n)
