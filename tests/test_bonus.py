@@ -230,6 +230,29 @@ def test_freedman_by_hand_when_the_next_states_are_rarely_visited(kernel):
     assert pair.tolist() == [[0, 2], [0, 2]]
 
 
+@both(bonus.freedman_bonus)
+def test_the_freedman_bonus_of_a_row_by_hand(kernel):
+    # the first row above, and nothing at the last stage
+    rows = Estimates(np.array([10**6]), np.zeros(1), np.array([0, 2]), np.array([0, 1]), np.full(2, 500_000))
+    terms = BonusTerms(FREEDMAN_BONUS, np.zeros(1), np.ones(1), np.full((2, 2), 159_999), 2)
+    values = np.array([[7.0, 7.0], [0.0, 0.5], [0.0, 0.0]])
+    b = 7.0710678118655e-4 + 9.3333333333333e-6 + 5.6568542494924e-3
+    assert kernel(rows, terms, 0, 0, 0.25, 1.0, values) == pytest.approx(b, abs=1e-15)
+    assert kernel(rows, terms, 0, 1, 0.0, 1.0, values) == 0.0
+
+
+@both(bonus.euler_bonus)
+def test_the_euler_bonus_of_a_row_by_hand(kernel):
+    # that of state 0 in `test_euler_by_hand`, for the upper and for the lower bound
+    rows = Estimates(np.array([10_000]), np.zeros(1), np.array([0, 2]), np.array([0, 1]), np.full(2, 5000))
+    upper, lower = np.array([[9.0, 9.0], [0.01, 0.51], [0.0, 0.0]]), np.array([[9.0, 9.0], [0.0, 0.49], [0.0, 0.0]])
+    terms = BonusTerms(EULER_BONUS, np.zeros(1), np.full(1, 2.0), lower=lower)
+    found = kernel(rows, terms, 0, 0, 0.26, 1.0, upper[1], upper)
+    assert found == pytest.approx(0.005 + 3.16227766017e-4 + 0.0006, abs=1e-14)
+    found = kernel(rows, terms, 0, 0, 0.245, 1.0, lower[1], upper)
+    assert found == pytest.approx(0.0049 + 3.16227766017e-4 + 0.0006, abs=1e-14)
+
+
 @both(stages.greedy_stages)
 def test_freedman_by_hand_when_the_next_states_are_often_visited(kernel):
     # N' = 640 000: 100^2 H^3 S^2 A L^2 / N' = 640 000 / 640 000 = 1 < H^2 = 4; sqrt(8 x 1 / 10^6) = 2.8284271247e-3

@@ -57,9 +57,7 @@ def test_a_single_mdp_has_its_own_gains(kind, seed):
             plan = planning.policy_gain(point, policy, epsilon, side, most=most)
             assert plan.lower - ROUNDING <= gains.min() and gains.max() <= plan.upper + ROUNDING
             assert plan.converged == (plan.upper - plan.lower <= epsilon) and plan.sweeps <= most
-            if (
-                most == planning.MOST_SWEEPS and kind != "near absorbing"
-            ):  # where a gain is found to be one, it is found
+            if most == planning.MOST_SWEEPS and kind != "near absorbing":  # where gains agree, it converges
                 assert plan.converged == (np.ptp(gains) <= epsilon)
                 assert not plan.converged or plan.gain == pytest.approx(gains.mean(), abs=epsilon / 2 + ROUNDING)
 

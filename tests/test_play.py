@@ -13,6 +13,7 @@ from surefooted.kernels.structs import World
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
+from surefooted.tables.staged import StagedMDP
 
 NOISES = [
     Noise(),
@@ -134,6 +135,35 @@ def test_an_episode_in_parts_is_the_whole_episode(kind):
         s = next_states[part.stop - 1]
     u = coins[n] if coins.size else 0.5
     assert (pairs.tolist(), rewards.tolist(), next_states.tolist(), allowed.tolist(), u) == whole[:5]
+
+
+@both(playing.play_episode)
+@pytest.mark.parametrize("kind", ["deterministic", "randomised"])
+@pytest.mark.parametrize("staged", [False, True], ids=["shared", "staged"])
+@pytest.mark.parametrize("noise", [Noise(), Noise("uniform", 0.25)], ids=lambda noise: noise.kind)
+def test_stages_are_drawn_as_each_table_and_decision_rule_draw_them(kernel, kind, staged, noise):
+    horizon = 4
+    for seed in range(6):
+        p, r, available = oracles.random_mdp("dense", seed, 5, 3)
+        tables = [TabularMDP.from_arrays(np.roll(p, h, axis=-1), r, available, noise) for h in range(horizon)]
+        mdp = StagedMDP(tables) if staged else tables[0]
+        rules = [some_policy(mdp.space, kind, [seed, h]) for h in range(horizon)]
+        columns = {"pair": None, "weights": None}
+        columns["pair" if kind == "deterministic" else "weights"] = np.array(
+            [rule.pair if kind == "deterministic" else rule.weights for rule in rules]
+        )
+        policy, coins = Policy(mdp.space, **columns), np.random.default_rng([2, seed]).random(horizon)
+        world, wanted, s = np.random.default_rng([1, seed]), [], seed % 5
+        for h in range(horizon):
+            k = rules[h].pair_at(s, coins[h])
+            reward, s = mdp.stage(h).draw(world, k)
+            wanted.append((k, reward, s))
+        draws = np.random.default_rng([1, seed]).random((horizon, 1 if noise.code == 0 else 2))
+        table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, noise.code, noise.scale)
+        played = np.empty(horizon, dtype=np.int64), np.empty(horizon), np.empty(horizon, dtype=np.int64)
+        no_limit = np.zeros(0, dtype=np.int64)
+        found = kernel(World(*table), *policy.stages(horizon), draws, coins, no_limit, seed % 5, *played)
+        assert found == horizon and list(zip(*(column.tolist() for column in played), strict=True)) == wanted
 
 
 @both(playing.draw_from)

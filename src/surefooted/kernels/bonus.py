@@ -6,7 +6,7 @@ Row m has N visits; L is `bonus.log[m]`. `top` is r_max, so that values lie in [
 import math
 
 from surefooted.arrays import Floats
-from surefooted.kernels.compile import inlined, njit
+from surefooted.kernels.compile import inlined
 from surefooted.kernels.structs import BonusTerms, Estimates
 
 FIXED_BONUS, FREEDMAN_BONUS, EULER_BONUS = range(3)  # kinds of `BonusTerms`
@@ -21,7 +21,7 @@ def mean_next(estimates: Estimates, m: int, v: Floats) -> float:
     return total / float(estimates.visits[m])
 
 
-@njit
+@inlined
 def variance_next(estimates: Estimates, m: int, mean: float, v: Floats) -> float:
     """The empirical variance of v under the row's p̂."""
     total: float = 0.0
@@ -31,7 +31,7 @@ def variance_next(estimates: Estimates, m: int, mean: float, v: Floats) -> float
     return total / float(estimates.visits[m])
 
 
-@njit
+@inlined
 def freedman_bonus(
     estimates: Estimates, bonus: BonusTerms, m: int, h: int, mean: float, top: float, values: Floats
 ) -> float:
@@ -55,7 +55,7 @@ def freedman_bonus(
     return math.sqrt(8 * log * variance / n) + 14 * reach * log / (3 * n) + math.sqrt(8 * rest / n)
 
 
-@njit
+@inlined
 def euler_bonus(
     estimates: Estimates, bonus: BonusTerms, m: int, h: int, mean: float, top: float, v: Floats, upper: Floats
 ) -> float:

@@ -83,7 +83,8 @@ def extreme(rows: Rows, k: int, v: Floats, work: Work) -> float:
         terms += low[j] != 0.0
         value += low[j] * here
     if not is_sorted and is_box and terms <= 2 and rest < cap * (len(v) - 1):
-        # where no sum depends on the order, a row need not be sorted if the mass ends before its first successor
+        # With at most two terms no sum depends on the order: if the mass ends before the first successor, the row need
+        # not be sorted. Sorting it all the same makes value iteration over boxes 30 to 40 % slower.
         whole = int(rest / cap)
         edge = v[order[whole]]
         if (early < edge) if falling else (early > edge):
@@ -123,29 +124,17 @@ def extreme(rows: Rows, k: int, v: Floats, work: Work) -> float:
 
 
 @inlined
-def ceiling(rows: Rows, k: int, v: Floats, work: Work) -> float:
-    """More than any plausible row k can make of v, up to rounding, without sorting it.
+def ball_ceiling(rows: Rows, k: int, v: Floats, top: float) -> float:
+    """At least what any row of the L1 ball k can make of v, up to rounding, without sorting it; `top` is max v.
 
-    Boxes: beyond its lower bounds no state gets more than the largest room there is. L1 balls: all that moves comes
-    from the worst successor.
+    All the mass that moves goes from the worst successor to the best state. (A similar bound for boxes makes value
+    iteration slower.)
     """
-    order, prefix = work.order, work.prefix
-    value: float = 0.0
-    least, most = np.inf, rows.unseen[k]
-    is_box, rest, top = rows.width[k] < 0.0, rows.slack[k], v[order[0]]
+    value: float = rows.slack[k] * top
+    least = np.inf
     for j in range(np.uint64(rows.first[k]), np.uint64(rows.last[k])):
         here = v[np.uint64(rows.next_state[j])]
         value += rows.low[j] * here
-        if is_box:
-            most = max(most, rows.room[j])
-        else:
-            least = min(least, here)
-    if not is_box:
-        value += min(rows.width[k] / 2, 1.0) * max(top - least, 0.0) if least < np.inf else 0.0
-        most = 1.0
-    if most >= rest or rest >= most * len(v):  # the rest that rounding leaves goes to the first state
-        value += rest * top
-    else:
-        whole = int(rest / most)
-        value += most * prefix[whole] + (rest - whole * most) * v[order[whole]]
+        least = min(least, here)
+    value += min(rows.width[k] / 2, 1.0) * max(top - least, 0.0)
     return value

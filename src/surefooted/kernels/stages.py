@@ -8,14 +8,12 @@ stage h is row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Output
 import numpy as np
 
 from surefooted.arrays import Floats, Ints
-from surefooted.kernels.bellman import add_mean
+from surefooted.kernels.bellman import BEYOND_ROUNDING, add_mean
 from surefooted.kernels.bonus import EULER_BONUS, FREEDMAN_BONUS, euler_bonus, freedman_bonus, mean_next
 from surefooted.kernels.compile import allocating, inlined, njit
 from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import forget_order, rank_states, workspace
 from surefooted.kernels.structs import BonusTerms, Estimates
-
-ROUNDING = 1e-12  # relative: a difference beyond this is more than rounding
 
 
 @inlined
@@ -51,7 +49,7 @@ def optimistic_stages(pair_ptr: Ints, rows: Rows, r: Floats, values: Floats, pai
                     bound = r[row] + rows.slack[row] * top
                     bound = add_mean(bound, rows.first[row], rows.last[row], rows.next_state, rows.low, v)
                     never = rows.first[row] == rows.last[row] and rows.unseen[row] >= 1.0
-                    if bound * (1.0 + ROUNDING) < best or (never and bound <= best and k > found):
+                    if bound * (1.0 + BEYOND_ROUNDING) < best or (never and bound <= best and k > found):
                         continue
                 backup = r[row] + extreme(rows, row, v, work)
                 if backup > best or (backup == best and k < found):
