@@ -454,6 +454,10 @@ def test_a_maze_whose_cells_all_lead_back_to_the_start_is_no_random_graph():
     chain = induced_chain(restarting, policy)
     system = systems.System(chain, np.delete(np.arange(1600), 11))
     assert not system.is_wide and gain_and_bias(restarting, policy).accuracy == 0.0
+    rows = oracles.sparse_rows(mdp).toarray()
+    rows[1500] = 1 / 1600  # the goal leads to any cell
+    anywhere = induced_chain(sf.TabularMDP.from_arrays(rows[:, None], mdp.r[:, None]), policy)
+    assert not systems.System(anywhere, np.delete(np.arange(1600), 11)).is_wide
     scattered = sf.problems.garnet(1600, 1, 4, seed=1).mdp
     chain = induced_chain(scattered, sf.Policy.always(scattered.space, 0))
     assert systems.System(chain, np.delete(np.arange(1600), 11)).is_wide

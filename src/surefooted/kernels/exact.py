@@ -66,8 +66,8 @@ def advantages(table: Table, pair_state: Ints, gains: Floats, bias: Floats, out:
 def improve(pair_ptr: Ints, table: Table, v: Floats, change: Floats, pair: Ints, chain: Table) -> tuple[float, float]:
     """The smallest and largest `change` [S] = L v - v; `pair` [S] gets the first greedy pairs, `chain` their rows.
 
-    A state is done with before the next one is begun, while the rows of its pairs are at hand. Which of them is best
-    cannot be foreseen, so that no branch depends on it.
+    A state is finished before the next one begins, while the rows of its pairs are in the cache. Unsigned indices and
+    the absence of branches save 10 to 30 % of a sweep (benchmarks/exact.py).
     """
     lower, upper, end = np.inf, -np.inf, np.uint64(0)
     for s in range(len(v)):

@@ -27,23 +27,15 @@ class Class:
 
 
 class Cycles:
-    """At least two states that all lead to `home`, one of them, and are left for no others: as cycles from home.
+    """At least two states that all lead to `home`, one of them, and are left for no others: as cycles from home."""
 
-    Home is the end of a walk, if it is not given: probably a state that is seen often.
-    """
-
-    def __init__(self, chain: Table, states: Ints, home: int | None = None) -> None:
-        self.chain, self.states = chain, states
-        self._measure_from(chains.walk(chain, int(states[0]), states.size) if home is None else home)
-
-    def _measure_from(self, home: int) -> None:
-        first, last = self.chain.next_ptr[home : home + 2]
-        self.home, self.system = home, System(self.chain, self.states[self.states != home])
+    def __init__(self, chain: Table, states: Ints, home: int) -> None:
+        self.home, self.system = home, System(chain, states[states != home])
         self.others = self.system.states
-        place = self.system.place[self.chain.next_state[first:last]]
+        first, last = chain.next_ptr[home : home + 2]
+        place = self.system.place[chain.next_state[first:last]]
         self.entry = np.zeros(self.others.size)  # [n - 1], where a cycle goes first
-        np.add.at(self.entry, place[place >= 0], self.chain.p[first:last][place >= 0])
-        self.__dict__.pop("steps", None)
+        np.add.at(self.entry, place[place >= 0], chain.p[first:last][place >= 0])
 
     @cached_property
     def steps(self) -> Floats:
@@ -52,16 +44,9 @@ class Cycles:
         return steps
 
     def visits(self) -> Floats:
-        """Expected visits [S] to the states of the class during a cycle, up to a factor; 0 elsewhere.
-
-        Home is moved to the state seen most often, if that is seen much more often.
-        """
-        visits = np.zeros(self.chain.r.size)
-        for _ in range(2):
-            visits[self.others], visits[self.home] = self.system.visits(self.entry)
-            if visits[self.home] >= OFTEN * visits.max():
-                break
-            self._measure_from(int(np.argmax(visits)))
+        """Expected visits [S] to each state during a cycle, up to a factor; 0 outside."""
+        visits = np.zeros(self.system.place.size)
+        visits[self.others], visits[self.home] = self.system.visits(self.entry)
         return visits
 
     def mean(self, above: Floats) -> float:
@@ -77,17 +62,19 @@ class Cycles:
         bias[self.others] = relative - rounding * self.steps
         return float(r[self.home] + excess + rounding), bias
 
-    def solve(self) -> Class:
-        """The gain and bias, from a state that is seen often."""
-        self.visits()
-        gain, bias = self.evaluate(self.chain.r)
-        return Class(gain, bias[self.states] - self.mean(bias[self.others]), 0.0)
 
-    def distribution(self) -> Floats:
-        """The share of a cycle that is spent in each state of the class, [n]."""
-        visits = self.visits()[self.states]
-        visits /= visits.sum()
-        return visits
+def _cycles(chain: Table, states: Ints) -> Cycles:
+    """Cycles from the end of a walk: probably a state that is seen often."""
+    return Cycles(chain, states, chains.walk(chain, int(states[0]), states.size))
+
+
+def _seen_often(cycles: Cycles, chain: Table, states: Ints) -> tuple[Cycles, Floats]:
+    """Cycles from a state that is seen often, the same if possible, and the visits [S] to all, up to a factor."""
+    visits = cycles.visits()
+    if visits[cycles.home] < OFTEN * visits.max():
+        cycles = Cycles(chain, states, int(np.argmax(visits)))
+        visits = cycles.visits()
+    return cycles, visits
 
 
 def _closed(chain: Table, states: Ints) -> Table:
@@ -103,7 +90,12 @@ def solve_class(chain: Table, states: Ints, accuracy: float) -> Class:
     """The gain and bias of a recurrent class, periodic or not: the gain within `accuracy` if sweeps find it."""
     if states.size == 1:
         return Class(float(chain.r[states[0]]), np.zeros(1), 0.0)
-    cycles = Cycles(chain, states)
+    cycles = _cycles(chain, states)
+
+    def direct() -> Class:
+        home, _ = _seen_often(cycles, chain, states)
+        gain, bias = home.evaluate(chain.r)
+        return Class(gain, bias[states] - home.mean(bias[home.others]), 0.0)
 
     def swept(most: int) -> Class:
         block = _closed(chain, states)
@@ -111,14 +103,19 @@ def solve_class(chain: Table, states: Ints, accuracy: float) -> Class:
         mean = np.mean(sweep(block._replace(r=bias), accuracy, most)[:2])
         return Class((lower + upper) / 2, bias - mean, upper - lower)
 
-    return cycles.system.attempt(cycles.solve, swept)
+    return cycles.system.attempt(direct, swept)
 
 
 def class_distribution(chain: Table, states: Ints) -> Floats:
     """The long-run share of time in each state of a recurrent class, [n]."""
     if states.size == 1:
         return np.ones(1)
-    cycles = Cycles(chain, states)
+    cycles = _cycles(chain, states)
+
+    def direct() -> Floats:
+        visits = _seen_often(cycles, chain, states)[1][states]
+        visits /= visits.sum()
+        return visits
 
     def swept(most: int) -> Floats:
         block = _closed(chain, states)
@@ -132,4 +129,4 @@ def class_distribution(chain: Table, states: Ints) -> Floats:
                 return d
         raise NotConverged(RARELY)
 
-    return cycles.system.attempt(cycles.distribution, swept)
+    return cycles.system.attempt(direct, swept)

@@ -16,7 +16,7 @@ from surefooted.kernels import bellman, chains, exact
 from surefooted.kernels.structs import Advantages, Table
 from surefooted.solve.chain import SUM_ROUNDING, Structure, expected, induced_chain, rows_of, structure
 from surefooted.solve.classes import Cycles, class_distribution, solve_class
-from surefooted.solve.systems import DAMPING, SMALL, System
+from surefooted.solve.systems import DAMPING, MOST_READ, SMALL, System
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints
@@ -26,7 +26,7 @@ TERM_ROUNDING = 2.2e-16  # the relative rounding that each term of a long sum ad
 PROVED = 0.9  # of the accuracy is what the kernels aim at, the rest is for their rounding
 QUICK = 200_000  # transitions that sweeps read before they may count as slow
 SWEEPS = 100  # of value iteration, before policies are evaluated by LU
-WORK = 1_000_000_000  # transitions that sweeps read at most, if they are more than 3 SWEEPS and fewer than 15 S
+MORE_SWEEPS = 300  # after that, or 15 S unless they read more than MOST_READ transitions
 POLICIES = 100  # policies with one recurrent class to evaluate before sweeps go on
 IMPROVEMENTS = 10_000  # policy iterations before they are called off
 
@@ -166,7 +166,7 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
     _check(accuracy)
     n, tolerance, longest = mdp.n_states, accuracy * mdp.r_max, np.diff(mdp.next_ptr).max()
     v, pair, close = np.zeros(n), np.empty(n, dtype=np.int64), PROVED * tolerance
-    most = max(3 * SWEEPS, min(15 * n, WORK // mdp.p.size))
+    most = max(MORE_SWEEPS, min(15 * n, MOST_READ // mdp.p.size))
     attempts: tuple[Callable[[], Bounded], ...] = (
         lambda: _sweep(mdp, close, most, max(2, QUICK // mdp.p.size), v, pair),
         lambda: _one_class(mdp, close, None),

@@ -25,13 +25,14 @@ from surefooted.tables.space import Floats, Ints
 SMALL = 300  # states that are eliminated whatever their order
 SHORT = 30  # the largest reach (half the width of the band) at which more states are eliminated
 PLANAR = 2.0  # times sqrt(n) is a width up to which LU comes before sweeps: that of mazes, tori and lines
-WIDEST = 5_000  # the width up to which LU is tried at all: it may need a dense block of twice as many states
+WIDEST = 5_000  # the width up to which LU is tried at all: the factors of a dense block of as many take 400 MB
+HUB = 10.0  # times sqrt(n) is the number of neighbours above which a state is a hub
 FEW_SWEEPS = 300  # before LU where it fills up
-MANY_SWEEPS = 100_000  # before they are called off: as many as read this many transitions, or fewer
-WORK = 4_000_000_000
+MANY_SWEEPS = 100_000  # before sweeps are called off, if they do not read more than MOST_READ
+MOST_READ = 1_000_000_000  # transitions
 REFINEMENTS = 50  # of a solution by LU: each correction at most half of the one before
 UNIT = 1e-16  # the relative rounding of a double
-TINY = 1e-300  # no solution is 0
+TINY = 1e-300  # a solution that is smaller counts as this large
 ACCURATE = 1e-12  # the relative size of a last correction that shows a solution by LU to be right
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain and bias
 BEYOND = "some states are left so rarely that the time it takes is beyond the range of doubles"
@@ -81,7 +82,7 @@ class System:
         n = self.states.size
         if self.is_banded:
             return direct()
-        attempts: list[Callable[[], T]] = [lambda: swept(min(MANY_SWEEPS, WORK // (self.rows.p.size + n)))]
+        attempts: list[Callable[[], T]] = [lambda: swept(min(MANY_SWEEPS, MOST_READ // (self.rows.p.size + n)))]
         if self._width <= WIDEST:
             attempts.insert(0, direct)
         if self.is_wide:
@@ -115,9 +116,11 @@ class System:
             scale = chains.count_visits(*self._eliminated, found)
             return finite(found), scale
         lost = np.empty(entry.size)
-        return self._refine(entry[None], "N", lambda y, out: chains.imbalances(self.rows, entry, y[0], out[0], lost))[
-            0
-        ], 1.0
+
+        def imbalance(y: Floats, out: Floats) -> None:
+            chains.imbalances(self.rows, entry, y[0], out[0], lost)
+
+        return self._refine(entry[None], "N", imbalance)[0], 1.0
 
     @cached_property
     def _eliminated(self) -> tuple[Floats, Floats]:
@@ -164,15 +167,18 @@ class System:
         """A reverse Cuthill–McKee order of the states, its reach, and the mean length of a transition, hubs left out.
 
         The mean length predicts how a factorisation fills up: about sqrt(n) on a maze, n / 4 on a random graph. A hub,
-        such as the state where all restart, is a neighbour of many, but costs a factorisation only one row.
+        such as the state where all restart, is a neighbour of many, but costs a factorisation only one row. A random
+        graph is recognised at less cost, by the many states that are equally far from the first one.
         """
-        n, size = self.states.size, self.chain.r.size
-        steps, found = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        exact.search_from(np.arange(size + 1), self.chain, int(self.states[0]), steps, found)
-        if np.bincount(steps[steps < size]).max() > 4 * PLANAR * np.sqrt(n):  # a random graph: no order is any good
-            return self.states, n, float(n)
-        row, column = np.repeat(np.arange(n), np.diff(self.rows.ptr)), self.rows.column
-        near = np.bincount(column, minlength=n)[column] <= 10 * np.sqrt(n)
+        n, size, hub = self.states.size, self.chain.r.size, HUB * np.sqrt(self.states.size)
+        successors = np.diff(self.rows.ptr)
+        if successors.max() <= hub:
+            steps, found = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+            exact.search_from(np.arange(size + 1), self.chain, int(self.states[0]), steps, found)
+            if np.bincount(steps[steps < size]).max() > hub:
+                return self.states, n, float(n)
+        row, column = np.repeat(np.arange(n), successors), self.rows.column
+        near = (np.bincount(column, minlength=n)[column] <= hub) & (successors[row] <= hub)
         graph = csr_array((np.ones(near.sum()), (row[near], column[near])), shape=(n, n))
         order: Ints = reverse_cuthill_mckee(graph, symmetric_mode=False).astype(np.int64)
         place = np.empty(n, dtype=np.int64)
