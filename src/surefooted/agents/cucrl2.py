@@ -105,11 +105,7 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         super().__init__(held or UCRL2Learner(space, **options), seed)
         self.baseline, self.alpha = baseline, alpha
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
-        self.certificate: Certificate
-        if certificate in ("paper", "reevaluated"):
-            self.certificate = PaperCertificate(baseline, alpha, certificate == "reevaluated", strict)
-        else:
-            self.certificate = ReplayCertificate(baseline, alpha, certificate == "induction", strict)
+        self.certificate = _certificate(certificate, baseline, alpha, strict)
         self.policies.id_of(baseline.policy)  # policy 0
         self.effort = Effort(always=patience == 0)
         self.last_length = 0  # T_{k-1}
@@ -216,3 +212,10 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         self.effort = Effort(**state["effort"])
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
         return self
+
+
+def _certificate(name: CertificateName, baseline: Baseline, alpha: float, strict: bool) -> Certificate:
+    """The certificate of that name."""
+    if name in ("paper", "reevaluated"):
+        return PaperCertificate(baseline, alpha, name == "reevaluated", strict)
+    return ReplayCertificate(baseline, alpha, name == "induction", strict)

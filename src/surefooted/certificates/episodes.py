@@ -59,10 +59,6 @@ class EpisodeCertificate:
         self.factor[s] = self.kept[s] - (1 - self.alpha) * self.played[s]
         self.share = self._share(self.factor)
 
-    def margin(self) -> float:
-        """The proved margin of all episodes so far."""
-        return self.proved + self.share
-
     def offer(self, policy: int | None, s: int, bound: float) -> EpisodeOffer:
         """What exploring from s leaves, with a policy that earns at least `bound`; None if it was never played."""
         bound = bound if policy is None else self.tighten(policy, s, bound)

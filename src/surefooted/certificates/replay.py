@@ -22,8 +22,8 @@ from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy_log import PolicyLog
 from surefooted.tables.space import Floats
 
-TOLERANCE = 1e-3  # what a long segment may lose by being extrapolated (times r_max)
-SWEEPS = 100  # backward steps of one segment before the rest of it is extrapolated
+TOLERANCE = 1e-3  # what extrapolating a long segment may lose (times r_max)
+SWEEPS = 100  # backward steps of one segment, before the rest of it is extrapolated
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class ReplayCertificate:
         low, high, required = reference.bias_low, reference.bias_high, (1 - alpha) * reference.gain_high
         opening = past.segments[0][1] if past.segments and past.segments[0][0] == 0 else 0
         book = self._book(past, past.segments[1:] if opening else past.segments)
-        limits, r = self._limits(plausible), plausible.r_lower - reference.gain_low
+        limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - reference.gain_low
         v = low - low.max()
         if self.induction:
             backwards.induct(book, plausible.rows, r, low, *limits, v)
@@ -156,16 +156,11 @@ class ReplayCertificate:
             return proof
         book = self._book(past, recent)
         v, low = proof.terminal.copy(), proof.reference.bias_low
-        limits = self._limits(plausible)
-        r = plausible.r_lower - proof.reference.gain_low
+        limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - proof.reference.gain_low
         self.sweeps += backwards.induct(book, plausible.rows, r, low, *limits, v)
         change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
         return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
-
-    def _limits(self, plausible: Plausible) -> tuple[float, int]:
-        """What extrapolating a segment may lose, and the sweeps after which it is extrapolated in any case."""
-        return TOLERANCE * plausible.space.r_max, SWEEPS
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> Book:
         """Segments with the policies they need, the baseline first."""

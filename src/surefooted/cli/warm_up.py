@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+import surefooted as sf
+
 BALLS, BOXES = ("hoeffding", "hoeffding_paper"), ("simplified_bernstein", "bernstein", "likelihood")
 CERTIFICATES = ("paper", "reevaluated", "segments", "induction")
 BONUSES: tuple[Any, ...] = ("boxes", "hoeffding", "freedman")
@@ -61,7 +63,6 @@ def _kept(place: Path | None) -> tuple[int, int]:
 
 
 def _exact() -> None:
-    import surefooted as sf
     from surefooted.evaluation.summary import of_problem
 
     for name in sf.problems.ALL:
@@ -80,16 +81,12 @@ def _exact() -> None:
 
 def _average_problems() -> list[Any]:
     """One with a deterministic baseline, and one with a randomised baseline. Both have mechanics."""
-    import surefooted as sf
-
     bounded = sf.Noise("bernoulli")
     return [sf.problems.inventory(2, noise=bounded), sf.problems.maintenance(2, 2, threshold=1, noise=bounded)]
 
 
 def _baselines(problem: Any) -> list[Any]:
     """The problem's baseline, with its values known and unknown."""
-    import surefooted as sf
-
     if problem.horizon is None:
         played = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
         known = sf.Baseline(problem.baseline, played.gain, played.bias)
@@ -101,22 +98,16 @@ def _baselines(problem: Any) -> list[Any]:
 
 def _play(problem: Any, agent: Any) -> None:
     """A short run and its evaluation."""
-    import surefooted as sf
-
     length = {"steps": 300} if problem.horizon is None else {"episodes": 30}
     sf.evaluate(sf.simulate(problem, agent, **length), problem, ALPHA)
 
 
 def _ucrl2() -> None:
-    import surefooted as sf
-
     for problem, confidence in product(_average_problems(), BALLS + BOXES):
         _play(problem, sf.UCRL2(problem.space, confidence=getattr(sf.confidence, confidence)))
 
 
 def _cucrl2() -> None:
-    import surefooted as sf
-
     for problem in _average_problems():
         for certificate, confidence, baseline in product(CERTIFICATES, (BALLS[0], BOXES[-1]), _baselines(problem)):
             chosen = {"certificate": certificate, "confidence": getattr(sf.confidence, confidence)}
@@ -125,8 +116,6 @@ def _cucrl2() -> None:
 
 def _learners() -> list[Any]:
     """Every learner over a finite horizon, for the gridworld."""
-    import surefooted as sf
-
     space = sf.problems.gridworld().space
     learners: list[Any] = []
     for staged in (False, True):
@@ -136,8 +125,6 @@ def _learners() -> list[Any]:
 
 
 def _ucbvi() -> None:
-    import surefooted as sf
-
     grid = sf.problems.gridworld()
     for learner in _learners():
         _play(grid, learner)
@@ -146,8 +133,6 @@ def _ucbvi() -> None:
 
 
 def _knowledge() -> None:
-    import surefooted as sf
-
     for problem, parts, confidence in product(_average_problems(), PARTS, BOXES):
         known, chosen = problem.knowledge(*parts.split()), getattr(sf.confidence, confidence)
         _play(problem, sf.UCRL2(problem.space, knowledge=known, confidence=chosen))
@@ -158,8 +143,6 @@ def _knowledge() -> None:
 
 
 def _logs() -> None:
-    import surefooted as sf
-
     average, grid = _average_problems()[0], sf.problems.gridworld()
     with TemporaryDirectory() as folder:
         file = Path(folder, "log.csv")
@@ -171,8 +154,6 @@ def _logs() -> None:
 
 
 def _live() -> None:
-    import surefooted as sf
-
     river, grid = sf.problems.riverswim(), sf.problems.gridworld()
     for agent in (sf.UCRL2(river.space), sf.CUCRL2(river.space, baseline=_baselines(river)[0], alpha=ALPHA)):
         sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(river)), agent, steps=100, seed=0)

@@ -30,13 +30,6 @@ class Mixture(NamedTuple):
     weights: Floats
 
 
-class Rules(NamedTuple):
-    """A policy of H stages: it plays `pair`, or if that is empty `weights`; one decision rule serves all stages."""
-
-    pair: Ints  # [H, S], [1, S] or [0, 0]
-    weights: Floats  # [H, K], [1, K] or [0, 0]
-
-
 class Steps(NamedTuple):
     """Steps in the order in which they were played."""
 
