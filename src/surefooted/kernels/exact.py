@@ -67,7 +67,7 @@ def improve(pair_ptr: Ints, table: Table, v: Floats, change: Floats, pair: Ints,
     """The smallest and largest `change` [S] = L v - v; `pair` [S] gets the first greedy pairs, `chain` their rows.
 
     A state is finished before the next one begins, while the rows of its pairs are in the cache. Unsigned indices and
-    the absence of branches save 10 to 30 % of a sweep (benchmarks/exact.py).
+    the absence of branches save 10 to 30 % of this kernel, on scattered tables and rings of 121 to 10 000 states.
     """
     lower, upper, end = np.inf, -np.inf, np.uint64(0)
     for s in range(len(v)):
