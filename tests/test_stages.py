@@ -183,8 +183,8 @@ def extreme_values(plausible, corners, weights, sign):
 def run_policy(kernel, plausible, policy, horizon, sign):
     values = np.zeros((horizon + 1, plausible.space.n_states))
     r = plausible.r_upper if sign > 0 else plausible.r_lower
-    first, rules = np.full((1, plausible.space.n_states), np.nan), (rule[None] for rule in policy.stages(horizon))
-    kernel(plausible.space.pair_ptr, plausible.rows, r, sign, *rules, values, first)
+    first = np.full((1, plausible.space.n_states), np.nan)
+    kernel(plausible.space.pair_ptr, plausible.rows, r, sign, *policy.stages(horizon), values, first)
     assert np.array_equal(first[0], values[0])
     return values
 
@@ -277,9 +277,9 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
         pairs = mdp.space.pair_ptr[:-1] + rng.integers(np.diff(mdp.space.pair_ptr), size=(5, horizon, n_states))
         for _, sign in SIDES:
             r = known.r_upper if sign > 0 else known.r_lower
-            first, no_weights = np.full((5, n_states), np.nan), np.zeros((0, 0, 0))
+            first = np.full((5, n_states), np.nan)
             values = np.zeros((horizon + 1, mdp.n_states))
-            kernel(mdp.space.pair_ptr, known.rows, r, sign, pairs, no_weights, values, first)
+            kernel(mdp.space.pair_ptr, known.rows, r, sign, np.concatenate(pairs), NO_WEIGHTS, values, first)
             for i, pair in enumerate(pairs):
                 policy = Policy(mdp.space, pair=pair)
                 alone = run_policy(stages.policy_stages, known, policy, horizon, sign)[0]

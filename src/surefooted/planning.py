@@ -172,9 +172,8 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     sign, r = _side(plausible, [policy], side)
     space = plausible.space
     values = np.zeros((_horizon(plausible, horizon) + 1, space.n_states))
-    pair, weights = policy.stages(len(values) - 1)
     table, first = (space.pair_ptr, plausible.rows, r), np.empty((1, space.n_states))
-    stages.policy_stages(*table, sign, pair[None], weights[None], values, first)
+    stages.policy_stages(*table, sign, *policy.stages(len(values) - 1), values, first)
     return values
 
 

@@ -91,9 +91,8 @@ class AveragePlayer(Player[L]):
         """
         taken = self.learner.belief.until_contradiction(pairs, rewards, next_states, noise)
         np.add.at(self.allowed, pairs[taken:], 1)
-        part = slice(0, taken)
-        told = None if noise is None else noise[part]
-        contradicted = self.learner.learn(pairs[part], rewards[part], next_states[part], told)
+        told = None if noise is None else noise[:taken]
+        contradicted = self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
         if not self.current()[0].is_deterministic:
             self.coin.use(taken)
         self.state = int(next_states[taken - 1])

@@ -15,7 +15,7 @@ from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import stages
 from surefooted.planning import Side
-from surefooted.tables.policy import Policy
+from surefooted.tables.policy import NO_WEIGHTS, Policy
 from surefooted.tables.space import Floats, Ints, Space
 
 
@@ -58,12 +58,11 @@ class EpisodicLearner(Learner, ABC):
         table = (self.space.pair_ptr, plausible.rows, r, sign)
         first = np.empty((len(policies), self.space.n_states))
         if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
-            pairs = np.array([policy.pair for policy in policies])
-            stages.policy_stages(*table, pairs, np.zeros((0, 0, 0)), self._values, first)
+            pairs = np.concatenate([policy.pair for policy in policies if policy.pair is not None])
+            stages.policy_stages(*table, pairs, NO_WEIGHTS, self._values, first)
             return first
         for i, policy in enumerate(policies):
-            pair, weights = policy.stages(self.horizon)
-            stages.policy_stages(*table, pair[None], weights[None], self._values, first[i : i + 1])
+            stages.policy_stages(*table, *policy.stages(self.horizon), self._values, first[i : i + 1])
         return first
 
     def check_question(self, policies: Sequence[Policy], side: Side) -> None:

@@ -67,11 +67,13 @@ def play_episode(
     """
     n_pairs = world.pair_ptr[len(world.pair_ptr) - 1]
     stride = n_pairs if len(world.r) > n_pairs else 0
+    last = max(len(pair), len(weights)) - 1
     for t in range(len(pairs)):
+        rule = min(t, last)
         if len(pair) > 0:
-            k = pair[min(t, len(pair) - 1), s]
+            k = pair[rule, s]
         else:
-            k = draw_from(coins[t], weights[min(t, len(weights) - 1)], world.pair_ptr[s], world.pair_ptr[s + 1])
+            k = draw_from(coins[t], weights[rule], world.pair_ptr[s], world.pair_ptr[s + 1])
         row = k + t * stride
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
         draw = draws[t, 1] if world.noise > 0 else 0.0

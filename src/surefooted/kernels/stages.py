@@ -66,22 +66,24 @@ def policy_stages(
 ) -> None:
     """Backward induction for each of P policies (Eq. `pess_pe_fh` over a set): `first` [P, S] gets values[0].
 
-    Pessimistic for sign -1 (r the lowest rewards), optimistic for +1 (the highest). `values` is that of the last policy
-    in the end.
+    Pessimistic for sign -1 (r the lowest rewards), optimistic for +1 (the highest). The policies play `pair` [P H, S],
+    or if that is empty `weights` [P H, K]: the rules of the first policy, then those of the next. A policy with one
+    rule plays it at all stages. `values` is that of the last policy in the end.
     """
-    stride, is_pair, work = row_stride(pair_ptr, r), pair.size > 0, workspace(values.shape[1])
+    stride, is_pair, work = row_stride(pair_ptr, r), len(pair) > 0, workspace(values.shape[1])
+    rules = max(len(pair), len(weights)) // max(len(first), 1)
     for i in range(len(first)):
         forget_order(work)
         for h in range(len(values) - 2, -1, -1):
-            v = values[h + 1]
+            v, rule = values[h + 1], i * rules + min(h, rules - 1)
             rank_states(v, sign, work)
             for s in range(len(v)):
                 begin, end, total = pair_ptr[s], pair_ptr[s + 1], 0.0
                 if is_pair:
-                    begin = pair[i, min(h, pair.shape[1] - 1), s]
+                    begin = pair[rule, s]
                     end = begin + 1
                 for k in range(begin, end):
-                    weight = 1.0 if is_pair else weights[i, min(h, weights.shape[1] - 1), k]
+                    weight = 1.0 if is_pair else weights[rule, k]
                     if weight > 0.0:
                         row = k + h * stride
                         total += weight * (r[row] + extreme(rows, row, v, work))
