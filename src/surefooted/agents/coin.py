@@ -16,27 +16,32 @@ class Coin:
 
     def __init__(self, seed: int | np.random.Generator) -> None:
         self._rng = np.random.default_rng(seed)
-        self.u = float(self._rng.random())
+        self._unused = self._rng.random(1)  # uniforms that were drawn and not used: at least one
+
+    @property
+    def u(self) -> float:
+        """The uniform of the next step."""
+        return float(self._unused[0])
 
     def ahead(self, n: int) -> Floats:
         """The uniforms of the next n steps, [n]; none of them is used up."""
-        before = self._rng.bit_generator.state
-        after = self._rng.random(n)
-        self._rng.bit_generator.state = before
-        return np.concatenate([[self.u], after[:-1]])
+        missing = n + 1 - len(self._unused)
+        if missing > 0:
+            self._unused = np.concatenate([self._unused, self._rng.random(missing)])
+        return self._unused[:n]
 
     def use(self, n: int) -> None:
         """Use up the uniforms of n steps."""
-        if n > 0:
-            self.u = float(self._rng.random(n)[-1])
+        self.ahead(n)
+        self._unused = self._unused[n:]
 
     def state_dict(self) -> dict[str, Any]:
         """What `restored` continues from."""
-        return {"generator": self._rng.bit_generator.state, "u": self.u}
+        return {"generator": self._rng.bit_generator.state, "unused": self._unused.copy()}
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A coin of the same kind that continues from a saved state."""
         coin = type(self)(np.random.Generator(type(self._rng.bit_generator)()))
         coin._rng.bit_generator.state = state["generator"]
-        coin.u = state["u"]
+        coin._unused = state["unused"].copy()
         return coin
