@@ -295,7 +295,7 @@ def ever_excludes_the_truth(confidence, delta, seed, steps, stride=1):
     playing.draw_steps(np.random.default_rng(seed), TRUTH.noise.code, draws)
     world = World(TRUTH.space.pair_ptr, TRUTH.next_ptr, TRUTH.next_state, TRUTH.p, TRUTH.r, 1.0, TRUTH.noise.code, 0.0)
     rules, played = (np.arange(2)[None], NO_FLOATS), (pairs, rewards, next_states)
-    playing.play_episode(world, *rules, draws, np.zeros(0), np.full(2, steps + 1), 0, *played)
+    playing.play_episode(tuple(world), *rules, draws, np.zeros(0), np.full(2, steps + 1), 0, *played)
     for t in range(0, steps, stride):
         counts.add_steps(*(column[t : t + stride] for column in (pairs, rewards, next_states)))
         if not confidence(counts, delta).contains(TRUTH):

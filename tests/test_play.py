@@ -43,7 +43,7 @@ def play(kernels, mdp, policy, coins, draws, allowed, s, *outputs):
     """Play on; how many steps."""
     noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
     world = World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise)
-    return kernels[0](world, *policy.stages(1), draws, coins, allowed, s, *outputs)
+    return kernels[0](tuple(world), *policy.stages(1), draws, coins, allowed, s, *outputs)
 
 
 def some_coins(policy, coin, u, n):
@@ -162,7 +162,7 @@ def test_stages_are_drawn_as_each_table_and_decision_rule_draw_them(kernel, kind
         table = (mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, mdp.r_max, noise.code, noise.scale)
         played = np.empty(horizon, dtype=np.int64), np.empty(horizon), np.empty(horizon, dtype=np.int64)
         no_limit = np.zeros(0, dtype=np.int64)
-        found = kernel(World(*table), *policy.stages(horizon), draws, coins, no_limit, seed % 5, *played)
+        found = kernel(table, *policy.stages(horizon), draws, coins, no_limit, seed % 5, *played)
         assert found == horizon and list(zip(*(column.tolist() for column in played), strict=True)) == wanted
 
 

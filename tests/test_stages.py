@@ -729,7 +729,7 @@ def test_a_live_set_of_another_function_is_asked_anew_each_time():
         assert_same_set(belief.plausible(), shrinking(counts, 0.1))
 
 
-def fill(kernel, kind, counts, todo, seen, boxes):
+def fill(kernel, kind, counts, todo, seen, boxes, rows):
     """Call the kernel on counts as they are stored."""
     S, K = counts.space.n_states, counts.n_rows
     numbers = {
@@ -739,7 +739,8 @@ def fill(kernel, kind, counts, todo, seen, boxes):
     }
     share = intervals.Share(kind, numbers[kind], 0.1)
     sums = intervals.Sums(counts.visits, counts.reward_sum, counts.reward_square)
-    return kernel(share, counts.space.r_max, sums, counts.pool, todo, seen, boxes)
+    given = (tuple(share), counts.space.r_max, tuple(sums), tuple(counts.pool))
+    return kernel(*given, todo, seen, tuple(boxes), tuple(rows))
 
 
 @both(intervals.fill_rows)
@@ -753,16 +754,16 @@ def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     per_row = (np.full(K, np.nan), np.full(K, np.nan), np.full(K, -1.0))
     rows = row_kernels.Rows(*places, np.full(size, np.nan), np.full(size, np.nan), *per_row)
     nothing = (np.full(size, -1), np.full(size, np.nan), np.full(size, np.nan))
-    boxes = intervals.Boxes(np.full(K, np.nan), np.full(K, np.nan), *nothing, rows)
+    boxes = intervals.Boxes(np.full(K, np.nan), np.full(K, np.nan), *nothing)
     seen = np.full(K, -1)
-    assert fill(kernel, kind, counts, np.arange(K), seen, boxes) == K and np.array_equal(seen, counts.visits)
-    assert fill(kernel, kind, counts, np.arange(K), seen, boxes) == 0
+    assert fill(kernel, kind, counts, np.arange(K), seen, boxes, rows) == K and np.array_equal(seen, counts.visits)
+    assert fill(kernel, kind, counts, np.arange(K), seen, boxes, rows) == 0
     some = np.flatnonzero(counts.visits)[:2]
     counts.add_steps(some, np.array([0.5, 0.25]), np.array([0, 1]))
     boxes.r_lower[:] = -7.0  # must not be touched but for those that changed
-    assert fill(kernel, kind, counts, np.array([some[1], some[1]]), seen, boxes) == 1
+    assert fill(kernel, kind, counts, np.array([some[1], some[1]]), seen, boxes, rows) == 1
     assert boxes.r_lower[some[0]] == -7.0 != boxes.r_lower[some[1]]
-    assert fill(kernel, kind, counts, some, seen, boxes) == 1
+    assert fill(kernel, kind, counts, some, seen, boxes, rows) == 1
     fresh = confident(counts, 0.1)
     assert np.array_equal(boxes.r_lower[some], fresh.r_lower[some]) and np.array_equal(boxes.r_upper, fresh.r_upper)
     for k in range(K):

@@ -83,7 +83,7 @@ class Counts:
         self._remember(pairs)
         while done < len(pairs):
             sums = (self.visits, self.reward_sum, self.reward_square)
-            done = counting.count_steps(pairs, rewards, next_states, done, *sums, self.pool)
+            done = counting.count_steps(pairs, rewards, next_states, done, *sums, tuple(self.pool))
             if done < len(pairs):
                 state, counted = (np.append(column, np.zeros_like(column)) for column in self.pool[3:5])
                 self.pool = self.pool._replace(state=state, counted=counted)

@@ -2,7 +2,7 @@
 
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import njit
-from surefooted.kernels.structs import Pool
+from surefooted.kernels.structs import Fields, Pool
 
 
 @njit
@@ -14,12 +14,13 @@ def count_steps(
     visits: Ints,
     reward_sum: Floats,
     reward_square: Floats,
-    pool: Pool,
+    pool: Fields,
 ) -> int:
     """Count the steps from `first` on; returns how many are counted when all are, or when the pool is full.
 
     A row that outgrows its room moves to the end of the pool with twice the room.
     """
+    pool = Pool(*pool)
     for i in range(first, len(pairs)):
         k, y, reward = pairs[i], next_states[i], rewards[i]
         begin, length = pool.start[k], pool.length[k]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import njit
 from surefooted.kernels.rows import Rows
-from surefooted.kernels.structs import Pool
+from surefooted.kernels.structs import Fields, Pool
 
 SIMPLIFIED, BERNSTEIN, LIKELIHOOD = 0, 1, 2  # kinds of intervals
 TINY = 1e-300  # a probability this small is 0
@@ -39,7 +39,7 @@ class Sums(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """The intervals of a set: in the order of the counts, and in `rows` once more, in the order that kernels like.
+    """The intervals of a set in the order of the counts; `Rows` have them once more, in the order that kernels like.
 
     Both have row k at rows.first[k] .. rows.last[k] - 1, and may have gaps between rows.
     """
@@ -49,7 +49,6 @@ class Boxes(NamedTuple):
     next_state: Ints
     p_lower: Floats
     p_upper: Floats
-    rows: Rows
 
 
 @njit
@@ -154,13 +153,15 @@ def mean_reward(
 
 
 @njit
-def fill_rows(share: Share, r_max: float, sums: Sums, pool: Pool, todo: Ints, seen: Ints, boxes: Boxes) -> int:
+def fill_rows(
+    share: Fields, r_max: float, sums: Fields, pool: Fields, todo: Ints, seen: Ints, boxes: Fields, rows: Fields
+) -> int:
     """Compute the intervals of those rows in `todo` whose visits differ from `seen` [K]; how many they were.
 
-    The arrays of `boxes` are at least as long as those of the pool, and have their rows in the same places. `seen` is
-    brought up to date.
+    The arrays of `boxes` and `rows` are at least as long as those of the pool, and have their rows in the same places.
+    `seen` is brought up to date.
     """
-    rows = boxes.rows
+    share, sums, pool, boxes, rows = Share(*share), Sums(*sums), Pool(*pool), Boxes(*boxes), Rows(*rows)
     changed = 0
     for k in todo:
         if sums.visits[k] == seen[k]:

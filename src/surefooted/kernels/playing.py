@@ -4,7 +4,7 @@ import numpy as np
 
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import allocating, njit
-from surefooted.kernels.structs import World
+from surefooted.kernels.structs import Fields, World
 
 
 @njit
@@ -48,7 +48,7 @@ def draw_steps(world: np.random.Generator, noise: int, draws: Floats) -> None:
 
 @njit
 def play_episode(
-    world: World,
+    world: Fields,
     pair: Ints,
     weights: Floats,
     draws: Floats,
@@ -65,6 +65,7 @@ def play_episode(
     decision rule serves all steps. `draws` [n, 1 or 2] picks each step's next state and, if there is noise, its reward.
     `allowed` [K] is counted down in place; if it is empty, there is no such limit.
     """
+    world = World(*world)
     n_pairs = world.pair_ptr[len(world.pair_ptr) - 1]
     stride = n_pairs if len(world.r) > n_pairs else 0
     last = max(len(pair), len(weights)) - 1

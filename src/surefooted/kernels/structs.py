@@ -1,10 +1,16 @@
-"""Arrays that belong together, as kernels take them: one NamedTuple for each idea."""
+"""Arrays that belong together, as kernels take them: one NamedTuple for each idea.
 
-from typing import NamedTuple
+Kernels that Python calls in every episode take `Fields`, such as `tuple(pool)`, and name them inside: `Pool(*pool)`.
+At each call from Python, numba reads the names of all fields of a NamedTuple, which takes 0.1 us for each.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from surefooted.arrays import Floats, Ints
+
+Fields = tuple[Any, ...]  # those of a NamedTuple, with or without their names
 
 NO_INTS, NO_FLOATS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))  # in place of what a kernel does not use
 

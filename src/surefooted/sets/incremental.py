@@ -39,15 +39,14 @@ class IncrementalSet(Plausible):
 
     def _set(self, **values: Any) -> None:
         """Set attributes, which nobody else can."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(values)
 
     def _restart(self) -> None:
         """Forget everything that was computed."""
         counts, n = self._counts, self._counts.n_rows
         places = (np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.int64))
         rows = Rows(*places, np.zeros(0), np.zeros(0), np.ones(n), np.ones(n), np.full(n, -1.0))
-        boxes = Boxes(np.empty(n), np.empty(n), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), rows)
+        boxes = Boxes(np.empty(n), np.empty(n), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
         sums = Sums(counts.visits, counts.reward_sum, counts.reward_square)
         self._set(_sums=sums, _seen=np.full(n, -1), _added=-1, unseen=rows.unseen)
         self._set(_boxes=boxes, r_lower=boxes.r_lower, r_upper=boxes.r_upper, rows=rows, _compact=None)
@@ -62,22 +61,21 @@ class IncrementalSet(Plausible):
         pool, boxes = counts.pool, self._boxes
         if pool.state.size > boxes.p_lower.size:
             more = pool.state.size - boxes.p_lower.size
-            rows = boxes.rows._replace(
-                **{name: _longer(getattr(boxes.rows, name), more) for name in ("next_state", "low", "room")}
-            )
+            rows = {name: _longer(getattr(self.rows, name), more) for name in ("next_state", "low", "room")}
             grown = {name: _longer(getattr(boxes, name), more) for name in ("next_state", "p_lower", "p_upper")}
-            boxes = boxes._replace(**grown, rows=rows)
-            self._set(_boxes=boxes, rows=rows)
+            boxes = boxes._replace(**grown)
+            self._set(_boxes=boxes, rows=self.rows._replace(**rows))
         todo = counts.pairs_since(self._added) if self._added >= 0 else None
         if todo is None:
             todo = np.arange(counts.n_rows)
-        fill_rows(self._share, self.space.r_max, self._sums, pool, todo, self._seen, boxes)
+        given = (tuple(self._share), self.space.r_max, tuple(self._sums), tuple(pool))
+        fill_rows(*given, todo, self._seen, tuple(boxes), tuple(self.rows))
         self._set(_added=counts.added, _compact=None)
         return self
 
     def compact(self) -> Plausible:
         """A copy without gaps, which stays as it is."""
-        boxes, rows = self._boxes, self._boxes.rows
+        boxes, rows = self._boxes, self.rows
         lengths = rows.last - rows.first
         next_ptr = np.concatenate([[0], np.cumsum(lengths)])
         place = np.repeat(rows.first - next_ptr[:-1], lengths) + np.arange(next_ptr[-1])

@@ -10,7 +10,7 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import World
+from surefooted.kernels.structs import Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.simulation.noise import noise_teller
@@ -125,10 +125,10 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
     return Run(start, *own, pairs, rewards, next_states)
 
 
-def _world(mdp: Dynamics) -> World:
-    """A table and its noise, as kernels take them."""
+def _world(mdp: Dynamics) -> Fields:
+    """A `World`: the table and its noise."""
     noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
-    return World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise)
+    return tuple(World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise))
 
 
 def simulate_episodes(
