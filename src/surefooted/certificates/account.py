@@ -1,0 +1,221 @@
+"""The account: what the decisions so far are worth compared with the baseline, and what may be risked next.
+
+Let g and h be the gain and bias of the baseline. Playing a in s is worth
+
+    A(s, a) = r(s, a) + sum_s' p(s' | s, a) h(s') - h(s) - g
+
+compared with the baseline in the long run. W_t adds this up over the steps up to t that departed from the baseline. The
+condition on decisions is W_t >= -α t g at every t: with an allowance B, W_t >= -B - α t g. Over a finite horizon the
+values V_h of the baseline take the place of h, each episode pays in α V_1(s_1), and g is 0.
+
+Each departure leaves a deposit: its worst outcome. When the outcome D = r + h(s') - h(s) - g is known, the deposit comes
+back and D counts, with all others, in one bound on W (`certificates.martingale`). It pays ln(1 / δ) once, not once for
+every pair. The proofs are in docs/guarantees.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from surefooted.certificates.martingale import new_bets
+from surefooted.kernels import account as kernels
+from surefooted.kernels.account import PAID_IN, PROVED, STEPS, Rules, Terms
+from surefooted.kernels.martingale import sum_of_means
+from surefooted.kernels.structs import Steps
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Floats, Ints, Space
+
+PAIRWISE = 0.1  # the share of δ for bounds on what single pairs are worth; the rest is for the bound on W
+TINY = 1e-9  # the least range of outcomes, times r_max
+
+
+class Verdict(NamedTuple):
+    """Whether a departure is paid for: what it could cost, and what is in the account before it."""
+
+    pays: bool
+    deposit: float
+    balance: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One departure: what was put down for it, what it turned out to be worth, and the balance afterwards."""
+
+    t: int
+    state: int
+    action: int
+    deposit: float
+    reward: float
+    next_state: int
+    worth: float
+    balance: float
+
+    def __str__(self) -> str:
+        """One line that a planner can read."""
+        what = f"step {self.t}: state {self.state}, action {self.action} put down {self.deposit:.3g}"
+        return f"{what}; earned {self.reward:.3g}, led to {self.next_state}: worth {self.worth:+.3g}; {self.balance:.3g} left"
+
+
+class Account:
+    """Pays for departures from a baseline whose gain and bias, or values of every stage, are known.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    baseline : the baseline, with its gain and bias, or with the values of all stages
+    alpha : the share of the baseline's reward that may be lost
+    delta : the probability with which the bounds may ever fail
+    strict : keep a reserve for the state that exploring ends in (average reward)
+    allowance : an amount that may be lost in all, beside alpha
+
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        baseline: Baseline,
+        alpha: float,
+        delta: float,
+        strict: bool = True,
+        allowance: float = 0.0,
+    ) -> None:
+        self.space, self.baseline, self.alpha, self.delta = space, baseline, alpha, delta
+        self.strict, self.allowance = strict, allowance
+        if baseline.gain is not None and baseline.bias is not None:
+            gain, worth, stages = baseline.gain, np.array(baseline.bias), 0
+            lowest: Floats = np.full(space.n_states, worth.min())
+            range_ = float(np.ptp(worth)) + space.r_max
+        else:
+            assert baseline.values is not None and baseline.values.ndim == 2
+            gain, worth, stages = 0.0, baseline.values.reshape(-1).copy(), len(baseline.values) - 1
+            after = baseline.values[1:]
+            lowest = np.append(np.repeat(after.min(axis=1), space.n_states), np.zeros(space.n_states))
+            range_ = float(np.ptp(after, axis=1).max()) + space.r_max
+        choices = space.n_pairs * max(stages, 1)
+        largest = max(float((worth - lowest).max()) + gain, TINY * space.r_max)
+        share = PAIRWISE * delta / choices
+        terms = Terms(
+            gain, alpha * gain, allowance, -math.log((1 - PAIRWISE) * delta), -math.log(share), range_, largest, stages
+        )
+        counted = (np.zeros(choices, dtype=np.int64), np.zeros(choices), np.zeros(choices))
+        departures, by_set = np.zeros(choices, dtype=np.int64), np.full(choices, -np.inf)
+        self.arrays = kernels.Account(
+            terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(3)
+        )
+
+    @property
+    def reserve(self) -> float:
+        """What must be saved up before the first departure."""
+        return self.allowance - self.arrays.terms.opening
+
+    def begin(self, start: int) -> None:
+        """The run begins in that state; with `strict` this determines the reserve."""
+        h = self.baseline.bias
+        if self.strict and h is not None:
+            reserve = float(h.max() - (1 - self.alpha) * h.min() - self.alpha * h[start])
+            terms = self.arrays.terms._replace(opening=self.allowance - reserve)
+            self.arrays = self.arrays._replace(terms=terms)
+
+    def pay_in(self, amount: float) -> None:
+        """An episode begins, for which the baseline pays in this amount."""
+        self.arrays.now[PAID_IN] += amount
+
+    def rules(self, proposal: Policy | None) -> Rules:
+        """A deterministic proposal and the baseline as kernels take them; None: the baseline is played."""
+        stages = self.arrays.terms.stages
+        alone, weights = _alone(self.baseline.policy, stages)
+        if proposal is None:
+            return Rules(alone, alone, weights)
+        pairs, _ = proposal.stages(max(stages, 1))
+        return Rules(_every_stage(pairs, stages), alone, weights)
+
+    def verdict(self, place: int, pair: int) -> Verdict:
+        """Whether playing a pair at a place, which departs from the baseline, is paid for. Nothing changes."""
+        choice = pair + place // self.space.n_states * self.space.n_pairs
+        pays, proved = kernels.may_depart(self.arrays, place, choice)
+        deposit = -min(float(kernels.least_advantage(self.arrays, place, choice)), 0.0)
+        return Verdict(bool(pays), deposit, float(kernels.paid_in(self.arrays)) + float(proved))
+
+    def book(self, rules: Rules, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> Bools:
+        """Settle steps from s on that were played by the rules; which of them played the proposal, [n]."""
+        explored = np.zeros(len(pairs), dtype=np.bool_)
+        kernels.book_steps(self.arrays, rules, s, Steps(pairs, rewards, next_states), explored)
+        return explored
+
+    def review(self, plausible: Plausible) -> None:
+        """Use a set that holds the true MDP: it bounds every departure, and so their sum."""
+        kernels.bound_by_set(plausible.rows, plausible.r_lower, self.space.pair_state, self.arrays)
+
+    def forget_sets(self) -> None:
+        """Nothing that a set has proved is believed any more; the bound from all outcomes stays."""
+        self.arrays.by_set[:] = -np.inf
+        if self.arrays.departures.any():
+            self.arrays.now[PROVED] = sum_of_means(self.arrays.bets, self.arrays.terms.threshold)
+
+    def ahead(self) -> kernels.Account:
+        """A copy that a simulator may play with."""
+        arrays = self.arrays
+        bets = arrays.bets._replace(log_wealth=arrays.bets.log_wealth.copy(), guessed=arrays.bets.guessed.copy())
+        counted = {name: getattr(arrays, name).copy() for name in ("visits", "total", "square", "departures", "now")}
+        return arrays._replace(bets=bets, **counted)
+
+    @property
+    def steps(self) -> int:
+        """Steps counted."""
+        return int(self.arrays.now[STEPS])
+
+    @property
+    def worth(self) -> float:
+        """W: what all departures so far are proved to be worth at least."""
+        return float(kernels.proved_worth(self.arrays))
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """What the balance is made of."""
+        terms = self.arrays.terms
+        saved = terms.rate * float(self.arrays.now[STEPS]) + float(self.arrays.now[PAID_IN])
+        parts = {"saved up": saved, "departures so far": self.worth}
+        parts |= {"allowance": self.allowance} if self.allowance else {}
+        return parts | ({"reserve": -self.reserve} if self.reserve else {})
+
+    @property
+    def balance(self) -> float:
+        """What may be lost now."""
+        return sum(self.terms.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that was counted."""
+        arrays = self.ahead()
+        kept = {name: getattr(arrays, name) for name in ("visits", "total", "square", "departures", "now")}
+        kept |= {"log_wealth": arrays.bets.log_wealth, "guessed": arrays.bets.guessed}
+        return kept | {"by_set": arrays.by_set.copy(), "opening": arrays.terms.opening}
+
+    def restored(self, state: dict[str, Any]) -> Self:
+        """An account of the same arguments that remembers what `state_dict` returned."""
+        other = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance)
+        arrays, bets = other.arrays, other.arrays.bets
+        for name in ("visits", "total", "square", "departures", "now", "by_set"):
+            getattr(arrays, name)[:] = state[name]
+        bets.log_wealth[:], bets.guessed[:] = state["log_wealth"], state["guessed"]
+        other.arrays = arrays._replace(terms=arrays.terms._replace(opening=float(state["opening"])))
+        return other
+
+
+def _alone(policy: Policy, stages: int) -> tuple[Ints, Floats]:
+    """The only pair that a policy plays at each place, -1 where it randomises; and the weights of all choices."""
+    pairs, weights = policy.stages(max(stages, 1))
+    if policy.is_deterministic:
+        return _every_stage(pairs, stages), np.zeros(0)
+    space, alone = policy.space, np.full((len(weights), policy.space.n_states), -1)
+    h, k = np.nonzero(weights >= 1.0)
+    alone[h, space.pair_state[k]] = k
+    return _every_stage(alone, stages), _every_stage(weights, stages)
+
+
+def _every_stage(rule: Any, stages: int) -> Any:
+    """One decision rule, or one for each stage, in one row."""
+    return np.ascontiguousarray(np.broadcast_to(rule, (max(stages, 1), rule.shape[1]))).reshape(-1)

@@ -1,0 +1,198 @@
+"""The account of `certificates.account`, compiled: what may be risked before a step, and what a step has shown.
+
+For average reward, a *place* is a state and its worth is the bias h. For a finite horizon, place h S + s is state s at
+stage h, and its worth is the baseline's value V_h(s). A *choice* is a pair, or pair k of stage h as h K + k.
+"""
+
+from typing import NamedTuple
+
+from surefooted.arrays import Bools, Floats, Ints
+from surefooted.kernels.compile import allocating, njit
+from surefooted.kernels.martingale import OUTWARDS, Bets, mean_at_least, place_bets, sum_of_means
+from surefooted.kernels.playing import draw_from, noisy_reward
+from surefooted.kernels.rows import Rows, extreme
+from surefooted.kernels.sorting import rank_states, workspace
+from surefooted.kernels.structs import Steps, World
+
+STEPS, PROVED, PAID_IN = 0, 1, 2  # what stands where in `Account.now`
+
+
+class Terms(NamedTuple):
+    """What does not change from step to step: the numbers of the condition, and what its bounds need."""
+
+    gain: float  # g; 0 for a finite horizon
+    rate: float  # what each step pays in, α g
+    opening: float  # the allowance minus the reserve
+    threshold: float  # ln(1 / δ) of the bets
+    log_term: float  # ln(1 / δ') of the bound on the mean outcome of one choice
+    range_: float  # outcomes r + worth(next place) from one place lie in an interval of this length
+    largest: float  # no surprise is below -largest; every λ is below 1 / largest
+    stages: int  # H, or 0 for average reward
+
+
+class Account(NamedTuple):
+    """Terms, bets on all departures from the baseline, and the outcomes r + worth of each choice, scaled to [0, 1]."""
+
+    terms: Terms
+    worth: Floats  # [places]
+    lowest: Floats  # [places], the lowest outcome r + worth(next place) of a step from there
+    bets: Bets
+    visits: Ints  # [choices]
+    total: Floats  # [choices], the sum of the scaled outcomes
+    square: Floats  # [choices], the sum of their squares
+    departures: Ints  # [choices]
+    by_set: Floats  # [choices], what the plausible set says that a departure is worth at least; -inf: nothing
+    now: Floats  # [3]: steps counted, what all departures are proved to be worth, what was paid in beside the rate
+
+
+class Rules(NamedTuple):
+    """What a learner proposes at each place, and the baseline: its only pair there (-1: it draws by `weights`)."""
+
+    proposed: Ints  # [places]
+    alone: Ints  # [places]
+    weights: Floats  # [choices], or empty if the baseline never randomises
+
+
+@njit
+def worst(account: Account, place: int) -> float:
+    """What a departure is worth at its worst: the least reward and the worst next place."""
+    return account.lowest[place] - account.worth[place] - account.terms.gain
+
+
+@njit
+def least_advantage(account: Account, place: int, choice: int) -> float:
+    """What a departure is worth at least on average, by all that was seen of the choice and by the plausible set."""
+    n, terms = float(account.visits[choice]), account.terms
+    scaled = mean_at_least(n, account.total[choice], account.square[choice], terms.log_term)
+    return max(worst(account, place) + terms.range_ * scaled, account.by_set[choice])
+
+
+@njit
+def proved_worth(account: Account) -> float:
+    """A lower bound on W: from all outcomes so far, or an earlier one with each departure since at its worst."""
+    return max(account.now[PROVED], sum_of_means(account.bets, account.terms.threshold))
+
+
+@njit
+def paid_in(account: Account) -> float:
+    """What may be lost in all after the next step."""
+    terms = account.terms
+    return terms.opening + terms.rate * (account.now[STEPS] + 1.0) + account.now[PAID_IN]
+
+
+@njit
+def may_depart(account: Account, place: int, choice: int) -> tuple[bool, float]:
+    """Whether the account pays for a departure at its worst, and what W is proved to be; nothing changes.
+
+    What was proved before comes first, since computing the bound takes longer than a step.
+    """
+    limit, loss, proved = paid_in(account), worst(account, place), account.now[PROVED]
+    if limit + proved + loss >= 0.0:
+        return True, proved
+    proved = proved_worth(account)
+    if limit + proved + loss >= 0.0:
+        return True, proved
+    return limit + proved + least_advantage(account, place, choice) >= 0.0, proved
+
+
+@njit
+def decide(account: Account, rules: Rules, place: int, first: int) -> tuple[bool, bool]:
+    """Whether the proposal is played, and whether that departs from the baseline; pair k is choice `first` + k."""
+    pair = rules.proposed[place]
+    if pair == rules.alone[place]:
+        return True, False
+    pays, account.now[PROVED] = may_depart(account, place, first + pair)
+    return pays, pays
+
+
+@njit
+def settle(account: Account, place: int, choice: int, reward: float, next_place: int, departed: bool) -> None:
+    """A step earned `reward` and led to `next_place`."""
+    terms, n, here = account.terms, float(account.visits[choice]), account.worth[place] + account.terms.gain
+    outcome = reward + account.worth[next_place]
+    if departed:
+        loss, guess = worst(account, place), 0.0
+        if n > 0.0:  # what the choice was worth on average so far, a little closer to the baseline
+            guess = (loss + terms.range_ * account.total[choice] / n) * n / (n + 1.0)
+        place_bets(account.bets, max(outcome - here, loss), min(guess, terms.largest + loss))
+        account.now[PROVED] += loss
+        account.departures[choice] += 1
+    scaled = min(max((outcome - account.lowest[place]) / terms.range_, 0.0), 1.0)
+    account.visits[choice] += 1
+    account.total[choice] += scaled
+    account.square[choice] += scaled * scaled
+    account.now[STEPS] += 1.0
+
+
+@njit
+def strides(account: Account) -> tuple[int, int]:
+    """How far apart the places, and the choices, of two stages are; 0 for average reward."""
+    stages = account.terms.stages
+    if stages == 0:
+        return 0, 0
+    return len(account.worth) // (stages + 1), len(account.visits) // stages
+
+
+@njit
+def book_steps(account: Account, rules: Rules, s: int, steps: Steps, explored: Bools) -> None:
+    """Settle steps that were played from s as `decide` says; `explored` [n] tells which played the proposal."""
+    places, choices = strides(account)
+    for t in range(len(explored)):
+        place, first, s = s + t * places, t * choices, steps.next_states[t]
+        explored[t], departed = decide(account, rules, place, first)
+        settle(account, place, first + steps.pairs[t], steps.rewards[t], s + (t + 1) * places, departed)
+
+
+@njit
+def play_decisions(
+    world: World, rules: Rules, draws: Floats, coins: Floats, allowed: Ints, s: int, account: Account, steps: Steps
+) -> int:
+    """Play from s as `decide` says until a pair has had its `allowed` visits or `steps` are full; how many steps.
+
+    `world`, `draws`, `coins` and `allowed` are those of `kernels.playing.play_episode`. The account is settled on the
+    way. For a finite horizon `steps` has room for one episode.
+    """
+    places, choices = strides(account)
+    stride = world.pair_ptr[len(world.pair_ptr) - 1]
+    if len(world.r) == stride:
+        stride = 0
+    for t in range(len(steps.pairs)):
+        place, first = s + t * places, t * choices
+        explores, departed = decide(account, rules, place, first)
+        k = rules.proposed[place] if explores else rules.alone[place]
+        if k < 0:
+            begin, end = world.pair_ptr[s], world.pair_ptr[s + 1]
+            k = draw_from(coins[t], rules.weights, first + begin, first + end) - first
+        row = k + t * stride
+        s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
+        draw = draws[t, 1] if world.noise > 0 else 0.0
+        reward = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
+        settle(account, place, first + k, reward, s + (t + 1) * places, departed)
+        steps.pairs[t], steps.rewards[t], steps.next_states[t] = k, reward, s
+        if len(allowed) > 0:
+            allowed[k] -= 1
+            if allowed[k] <= 0:
+                return t + 1
+    return len(steps.pairs)
+
+
+@allocating
+def bound_by_set(rows: Rows, r: Floats, pair_state: Ints, account: Account) -> None:
+    """`by_set` = r + min p worth - worth - g over the plausible rows p, for every choice.
+
+    If the departures so far, each at its `by_set`, are worth more than was proved, that counts.
+    """
+    S, K, gain, total = len(account.worth), len(pair_state), account.terms.gain, 0.0
+    if account.terms.stages > 0:
+        S //= account.terms.stages + 1
+    work = workspace(S)
+    for h in range(max(account.terms.stages, 1)):
+        here = account.worth[h * S : (h + 1) * S]
+        after = account.worth[(h + 1) * S : (h + 2) * S] if account.terms.stages > 0 else here
+        rank_states(after, -1.0, work)
+        for k in range(K):
+            row, choice = (h * K + k) % len(r), h * K + k
+            account.by_set[choice] = r[row] + extreme(rows, row, after, work) - here[pair_state[k]] - gain
+            least = max(account.by_set[choice], worst(account, h * S + pair_state[k]))
+            total += account.departures[choice] * least
+    account.now[PROVED] = max(account.now[PROVED], total - OUTWARDS * abs(total))
