@@ -156,7 +156,8 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         if self.decisions:
             self.last_length = self.t - max(self.decisions[-1].t, self.trusted_at)
             if self.last_length:
-                self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
+                first, policy = self.t - self.last_length, self.decisions[-1].policy
+                self.certificate.record(policy, first, self.last_length, plausible)
 
     def _question(self, plausible: Plausible, plan: Plan) -> Question:
         """Whether the plan is safe: for T_{k-1} + 1 steps, or for how many of at most as many as were played."""
@@ -169,9 +170,8 @@ class CUCRL2(AveragePlayer[AverageLearner]):
 
     def _ask(self, question: Question) -> Offer:
         """What the certificate offers."""
-        before = self.certificate.sweeps
         offer = self.certificate.offer(question)
-        self.effort.charge(self.certificate.sweeps - before, self.learner.counts)
+        self.effort.charge(offer.sweeps, self.learner.counts)
         return offer
 
     def _review_is_due(self) -> bool:

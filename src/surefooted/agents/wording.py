@@ -36,7 +36,7 @@ def cannot_afford(offer: Offer) -> str:
     if offer.budget < 0:
         return "Plays the baseline: the baseline itself is not known well enough yet."
     cost = f"could cost {offer.too_much:.1f}, {offer.budget:.1f} saved up"
-    return f"Plays the baseline: exploring {_steps(offer.asked)} {cost}."
+    return f"Plays the baseline: exploring {_steps(offer.one_too_many)} {cost}."
 
 
 def episode_pays(bound: float, margin: float) -> str:
