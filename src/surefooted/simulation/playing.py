@@ -77,7 +77,7 @@ def simulate(
         return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
     if not isinstance(agent, AveragePlayer):
         name = type(agent).__name__
-        fault = f"{name} has no learner: give UCRL2, CUCRL2, UCBVI, EULER, CUCBVI or an agent of your own built on these"
+        fault = f"{name} has no learner: give UCRL2, CUCRL2, UCBVI, EULER, CUCBVI or another agent with a learner"
         raise InvalidInput("this agent cannot be simulated", [f"{fault}, or play {name} with begin, act and observe"])
     if steps is None or episodes is not None or starts is not None:
         raise InvalidInput("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
@@ -127,7 +127,7 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
         s = int(next_states[done - 1])
     decisions = [decision for decision in agent.decisions if decision.t < steps]  # not one planned at the end
     policies = agent.policies.first(1 + max(decision.policy for decision in decisions))
-    return Run(start, agent.segments.copy(), policies, decisions, pairs, rewards, next_states)
+    return Run(start, agent.segments, policies, decisions, pairs, rewards, next_states)
 
 
 def _world(mdp: Dynamics) -> World:
