@@ -97,14 +97,15 @@ class AveragePlayer(Player[L]):
         Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
         counted `allowed` down. `noise` [n, C] is for mechanics that observe it.
         """
-        taken = self.learner.belief.until_contradiction(pairs, rewards, next_states, noise)
+        impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
+        taken = len(pairs) if impossible < 0 else impossible + 1
         np.add.at(self.allowed, pairs[taken:], 1)
         told = None if noise is None else noise[:taken]
-        contradicted = self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
+        self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
         if not self.current()[0].is_deterministic:
             self.coin.use(taken)
         self.state = int(next_states[taken - 1])
-        self._advance(taken, contradicted or bool(self.allowed[pairs[taken - 1]] <= 0))
+        self._advance(taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0))
         return taken
 
     def current(self) -> tuple[Policy, int]:

@@ -100,9 +100,9 @@ class CUCBVI(EpisodicPlayer):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
-        self.learner.belief.compare()
-        if self.contradictions:  # what was proved may be wrong: play safe until told otherwise
-            return self._keep_to_baseline(s)
+        contradictions = self.learner.compare()
+        if contradictions:  # what was proved may be wrong: play safe until told otherwise
+            return self._keep_to_baseline(s, contradictions)
         policy = self.learner.propose()  # step 1
         known = self.known_id(policy)
         self._bound_baseline(self.certificate)
@@ -168,10 +168,10 @@ class CUCBVI(EpisodicPlayer):
         self.certificate.conserved(s)
         return self.baseline.policy, decision
 
-    def _keep_to_baseline(self, s: int) -> tuple[Policy, Decision]:
-        """Play the baseline without proving anything: observations contradict what was declared."""
+    def _keep_to_baseline(self, s: int, contradictions: list[str]) -> tuple[Policy, Decision]:
+        """Play the baseline without proving anything."""
         self.certificate.conserved(s)
-        reason = wording.contradicted(self.contradictions)
+        reason = wording.contradicted(contradictions)
         return self.baseline.policy, Decision("baseline", reason, -1, self.horizon * self.episodes, 0, self.horizon)
 
     def _decision(self, role: Role, reason: str, policy: int) -> Decision:

@@ -127,10 +127,11 @@ class CUCRL2(AveragePlayer[AverageLearner]):
 
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`."""
+        contradictions = self.learner.compare()
         plausible = self.learner.plausible()  # step 2
         self._record_episode(plausible)
-        if self.contradictions:  # what was proved may be wrong: play safe until told otherwise
-            return self._keep_to_baseline(wording.contradicted(self.contradictions), self._pause)
+        if contradictions:  # what was proved may be wrong: play safe until told otherwise
+            return self._keep_to_baseline(wording.contradicted(contradictions), self._pause)
         if self.affordable and (rest := self.effort.rest(self.t)):
             return self._keep_to_baseline(wording.RESTS, rest)
         plan = self.learner.propose(plausible, self.t)  # step 3

@@ -114,12 +114,12 @@ class UCBVILearner(EpisodicLearner):
             first[i] = values[0]
         return first
 
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
         """Count the H steps of an episode, and which state each stage visited."""
         self.learnt += 1
         if self.bonus == "freedman":
             self.stage_visits[np.arange(self.horizon), self.space.pair_state[pairs]] += 1
-        return super().learn(pairs, rewards, next_states, noise)
+        super().learn(pairs, rewards, next_states, noise)
 
     def _widths(self) -> tuple[Floats, Floats]:
         """β^r and β^p of the event E_1, [rows]: 2 r_max sqrt(L / N+) and H r_max sqrt(2 S L / N+), L = ln(3 K S A / δ).
