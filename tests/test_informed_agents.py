@@ -121,7 +121,7 @@ class Told(Live):
         self.begin_if_due()
         decision = self.agent.act(self.s)
         pair = self.problem.space.pair(self.s, decision.action)
-        r, s_next = self.problem.mdp.draw(self.world, pair)
+        r, s_next = self.problem.mdp.draw(self.rng, pair)
         belief, xi = belief_of(self.agent), None
         if belief.noise is not None:
             if self.noise is not None:
@@ -141,7 +141,7 @@ def fork(live, make):
     twin = Told(make(), live.problem, 0)
     twin.agent.load_state_dict(pickle.loads(pickle.dumps(live.agent.state_dict())))
     twin.s, twin.left = live.s, live.left
-    twin.world, twin.teller = (pickle.loads(pickle.dumps(x)) for x in (live.world, live.teller))
+    twin.rng, twin.teller = (pickle.loads(pickle.dumps(x)) for x in (live.rng, live.teller))
     return twin
 
 

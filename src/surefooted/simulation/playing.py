@@ -10,7 +10,7 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import World
+from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.simulation.noise import noise_teller
@@ -179,11 +179,11 @@ def simulate_episodes(
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
 
 
-def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
+def _draws(rng: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
     """The numbers of each episode, [H, 1 or 2], in the order in which `TabularMDP.draw` draws them."""
-    if noise in (2, 3):
+    if noise in (GAUSSIAN, TRUNCATED_GAUSSIAN):
         while True:
-            yield np.array([(world.random(), world.standard_normal()) for _ in range(horizon)])
-    width = 1 if noise == 0 else 2
+            yield np.array([(rng.random(), rng.standard_normal()) for _ in range(horizon)])
+    width = 1 if noise == NO_NOISE else 2
     while True:
-        yield from world.random((max(1, BLOCK // (horizon * width)), horizon, width))
+        yield from rng.random((max(1, BLOCK // (horizon * width)), horizon, width))
