@@ -29,10 +29,10 @@ NO_EFFECT = "bonus 'hoeffding' bounds policies by itself, and knowledge has no e
 class UCBVILearner(EpisodicLearner):
     """Proposes the policy of an optimistic backward induction.
 
-    The two bonuses have the number of `episodes` K in their logarithms and are for no more than that. With any of them,
-    V* is below the plan's values with probability at least 1 - delta. (For `freedman` that is Azar et al.'s analysis,
-    for dynamics that all stages share. The paper's β^r is added, because rewards are not known here; its event adds
-    less than delta^2.)
+    Both bonuses depend on K = `episodes` and are proved only for the first K episodes. With any kind of optimism, V* is
+    below the plan's values with probability at least 1 - delta. (For `freedman` that is Azar et al.'s analysis, for
+    dynamics that all stages share. The paper's β^r is added, because rewards are not known here; its event adds less
+    than delta^2.)
 
     `hoeffding` bounds what a policy earns with its own bonus. The others use the set of `confidence`, whose event has a
     probability of its own of at least 1 - delta: Azar et al.'s bonus bounds (p̂ - p) V* only. `knowledge` narrows the

@@ -30,7 +30,7 @@ SWEEPS = 100  # backward steps of one segment, before the rest of it is extrapol
 class Reference:
     """Bounds on the baseline: L φ >= φ + gain_low pessimistically with bias_low, L φ <= φ + gain_high optimistically.
 
-    When gain and bias are known, both bounds are they, and hold with equality in the true MDP.
+    If gain and bias are known, lower and upper bound coincide.
     """
 
     gain_low: float
@@ -58,8 +58,8 @@ class Reference:
 class Proof:
     """A margin proved at step t that any continuation may build on.
 
-    If the steps after t earn u(s) from state s beyond `required` each, and end safely, the margin is at least
-    `margin` + min over s of u(s) - terminal(s), with `terminal` [S] what the baseline earns at worst.
+    Let u(s) be what the steps after t earn from s, minus `required` per step, with the reserve for the way back
+    included. Then the margin is at least `margin` + min_s (u - terminal)(s).
     """
 
     t: int
