@@ -34,11 +34,11 @@ def main(picture: str | None = None) -> None:
         agent = sf.CUCRL2(problem.space, baseline=baseline, alpha=alpha, **widths)
         for name, run in (("UCRL2", free), ("CUCRL2", sf.simulate(problem, agent, STEPS))):
             found = sf.evaluate(run, problem, alpha)
-            cells = f"{found.pseudo_regret[-1]:>7.0f} {run.baseline_steps:>15} {found.violations:>11}"
+            cells = f"{found.expected_regret[-1]:>7.0f} {run.baseline_steps:>15} {found.violations:>11}"
             print(f"{name:<14} {alpha:>6} {cells} {found.margin.min():>16.2f}", flush=True)
             if name == "CUCRL2" or alpha == 0.05:
                 label, colour = (name, COLOURS[name]) if name == "UCRL2" else (f"CUCRL2, α = {alpha}", COLOURS[alpha])
-                regret.plot(t, found.pseudo_regret[t - 1], color=colour, label=label)
+                regret.plot(t, found.expected_regret[t - 1], color=colour, label=label)
             if alpha == 0.05:
                 margin.plot(t, found.margin[t - 1], color=COLOURS[name if name == "UCRL2" else alpha], label=name)
     always = np.arange(1, STEPS + 1) * best - found.baseline

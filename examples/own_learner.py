@@ -50,7 +50,8 @@ def main() -> None:
     for name, agent in (("CountBonus", alone), ("made conservative", conservative())):
         run = sf.simulate(problem, agent, episodes=1000)
         result = sf.evaluate(run, problem, alpha)
-        print(f"{name}: regret {result.regret[-1]:.0f}, {result.violations} of 1000 episodes violate the condition")
+        regret = result.expected_regret[-1]
+        print(f"{name}: regret {regret:.0f}, {result.violations} of 1000 episodes violate the condition")
 
 
 if __name__ == "__main__":

@@ -472,10 +472,11 @@ def false_average_run(rng, problem, world, steps, certificate, is_known, tally, 
             if not agent.contradictions or "contradicted" not in decision.reason or decision.budget is not None:
                 tally.violations.append(f"{label}: at step {t}, contradicted at {seen}: {decision}")
                 break
-        if agent.contradictions and decision.role != "baseline":
+        begins = t == decision.t  # agents compare the data with what was declared when an episode begins
+        if begins and agent.contradictions and decision.role != "baseline":
             tally.violations.append(f"{label}: explores at step {t} with {agent.contradictions[0]}")
             break
-        if agent.contradictions and seen is None and told_at is None:
+        if begins and seen is None and told_at is None and agent.contradictions:
             seen = t  # by statistics
         exploring = decision.role == "optimistic" and t > decision.t
         if told_at is None and (t >= steps or (t >= doubts and exploring and seen is None)):

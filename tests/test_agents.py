@@ -94,9 +94,27 @@ def test_one_step_at_a_time_is_the_simulated_run(kind, certificate, baseline, se
     assert [r for _, r, _ in seen] == run.rewards.tolist()
     assert [y for _, _, y in seen] == run.next_states.tolist()
     assert live.segments == run.segments
-    assert live.decisions == run.decisions
-    assert live.policies == run.policies
+    assert [decision for decision in live.decisions if decision.t < steps] == run.decisions
+    assert live.policies[: len(run.policies)] == list(run.policies)
     assert same(live.state_dict(), simulated.state_dict())
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 10])
+def test_a_run_holds_only_decisions_and_policies_that_were_played(steps):
+    problem = a_problem(seed=2)
+    agent = UCRL2(problem.space)
+    run = simulate(problem, agent, steps, seed=1)
+    starts = np.array([decision.t for decision in run.decisions])
+    assert starts[0] == 0 and starts[-1] < steps and np.all(np.diff(starts) > 0)
+    assert {decision.policy for decision in run.decisions} == set(range(len(run.policies)))
+    assert agent.decisions[: len(starts)] == run.decisions  # a pair visited once has doubled: one more is planned
+    assert steps > 1 or len(agent.decisions) == 2
+
+
+def test_only_agents_with_a_learner_can_be_simulated():
+    problem = a_problem()
+    with pytest.raises(InvalidInput, match="FixedPolicy has no learner: give UCRL2"):
+        simulate(problem, FixedPolicy(problem.baseline), steps=10)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -650,6 +668,14 @@ def test_on_a_large_problem_cucrl2_asks_and_reviews_in_proportion_to_the_steps(m
         for name, value in limits.items():
             monkeypatch.setattr(effort, name, value)
         agent = CUCRL2(problem.space, baseline=baseline, alpha=0.5, confidence=bernstein)
+        offer, agent.sweeps = agent.certificate.offer, 0
+
+        def counting(question):
+            answer = offer(question)
+            agent.sweeps += answer.sweeps
+            return answer
+
+        agent.certificate.offer = counting
         return agent, simulate(problem, agent, 3_000, 1)
 
     free, run = play()
@@ -664,5 +690,5 @@ def test_on_a_large_problem_cucrl2_asks_and_reviews_in_proportion_to_the_steps(m
     blind, _ = play(PER_STEP=20_000, HEAD_START=50_000, REVIEWS_PER_STEP=0)
     assert blind.effort.played_then == blind.effort.explored_then == blind.effort.reviewed == 0
     rows = 1 + blind.learner.counts.n_transitions / problem.space.n_pairs  # at the end; at first there were none
-    least, largest = (blind.certificate.sweeps * n * (row + np.log2(n)) for row in (1, rows))
+    least, largest = (blind.sweeps * n * (row + np.log2(n)) for row in (1, rows))
     assert 0 < least < blind.effort.asked <= largest  # what was done counts, not what was offered

@@ -452,7 +452,7 @@ def test_the_margin_is_that_of_the_mdp_of_one_state():
     run = simulate(problem, UCRL2(problem.space, confidence=wu), 300, seed=4)
     ours = evaluate(BanditRun([], run.pairs, run.rewards), arms, 0.2)
     theirs = oracle.evaluate(run, problem, 0.2)
-    for name in ("expected", "baseline", "regret", "pseudo_regret", "margin"):
+    for name in ("expected", "baseline", "realised_regret", "expected_regret", "margin"):
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-9)
     assert solve.gain_and_bias(problem.mdp, problem.baseline).gain == pytest.approx(0.9)
 
@@ -463,14 +463,14 @@ def test_the_oracle_by_hand():
     assert found.expected == pytest.approx([0.2, 0.7, 0.9])
     assert found.baseline == pytest.approx([0.5, 1.0, 1.5])
     assert found.margin == pytest.approx([-0.1, 0.1, 0.0])
-    assert found.pseudo_regret == pytest.approx([0.6, 0.9, 1.5])
-    assert found.regret == pytest.approx([-0.2, 0.6, 1.4])
+    assert found.expected_regret == pytest.approx([0.6, 0.9, 1.5])
+    assert found.realised_regret == pytest.approx([-0.2, 0.6, 1.4])
     assert (found.violations, found.first_violation) == (1, 1)
     theta, features = [1.0], [[[0.5], [0.2]], [[0.1], [0.6]]]
     problem = LinearContextual(theta, features, [0, 1], Noise())
     found = evaluate(BanditRun([], np.array([1, 0, 0]), np.zeros(3)), problem, 0.5)
     assert found.margin == pytest.approx([0.2 - 0.25, 0.3 - 0.55, 0.8 - 0.8])
-    assert found.pseudo_regret == pytest.approx([0.3, 0.8, 0.8])
+    assert found.expected_regret == pytest.approx([0.3, 0.8, 0.8])
     for alpha in (0.0, 1.0, math.nan):
         with pytest.raises(InvalidInput, match="alpha"):
             evaluate(BanditRun([], np.array([1]), np.zeros(1)), arms, alpha)

@@ -31,7 +31,8 @@ def test_without_knowledge_the_set_is_that_of_the_counts_and_nothing_contradicts
     belief = Belief(counts, confidence, 0.1)
     for _ in range(3):
         some = steps((0, 0.5, 2), (5, 1.0, 0))
-        assert belief.until_contradiction(*some) == 2 and not belief.note(*some) and not belief.count(*some)
+        assert belief.notice(*some) == -1 and belief.compare() == []
+        belief.count(*some)
         assert same(belief.plausible(), confidence(counts, 0.1)) and belief.plausible() is belief.plausible()
     assert counts.total == 6 and belief.contradictions == [] and belief.check_noise(0, None) is None
     with pytest.raises(InvalidInput, match="no mechanics that observe their noise were declared"):
@@ -42,20 +43,18 @@ def test_an_impossible_step_is_found_told_and_kept_until_trust():
     counts = Counts(SPACE, stages=2)
     belief = Belief(counts, likelihood, 0.1, LEFT)
     some = steps((0, 0.5, 1), (7, 0.5, 2), (1, 0.5, 2), (0, 0.5, 0))  # row 7 is pair 1 of stage 1
-    assert belief.until_contradiction(*some) == 2 and belief.until_contradiction(*(column[:1] for column in some)) == 1
-    assert belief.contradictions == [] and counts.total == 0  # to ask changes nothing
-    assert belief.note(*some) and counts.total == 0
-    assert belief.contradictions == ["state 0, action 1: led to state 2: not one of its successors"]
+    assert belief.notice(*(column[:1] for column in some)) == -1 and belief.contradictions == []
+    assert belief.notice(*some) == 1 and counts.total == 0
+    assert belief.contradictions == ["state 0, action 1: led to state 2, which was declared impossible"]
     assert same(belief.plausible(), likelihood(counts, 0.1))
-    assert belief.until_contradiction(*some) == 4 and not belief.count(*some)  # what was found stays the same
+    assert belief.notice(*some) == -1  # what was noticed stays the same
+    belief.count(*some)
     assert counts.total == 4 and len(belief.contradictions) == 1
     belief.contradictions.append("mine")
     assert len(belief.contradictions) == 1
     belief.trust(None)
     assert belief.contradictions == [] and belief.knowledge is None
     belief.trust(LEFT)
-    assert belief.contradictions == []  # to ask reads nothing
-    belief.plausible()
     assert [fault.partition(":")[0] for fault in belief.contradictions] == [
         "stage 0, state 0, action 1",
         "stage 1, state 0, action 1",
@@ -66,10 +65,32 @@ def test_data_that_do_not_fit_are_found_with_the_set():
     counts, wrong = Counts(SPACE), Knowledge(SPACE, rewards=np.zeros(6))
     belief = Belief(counts, likelihood, 0.1, wrong)
     assert same(belief.plausible(), wrong.plausible(likelihood, counts, 0.1))
-    assert not belief.count(*steps(*[(3, 1.0, 0)] * 50)) and belief.contradictions == []
-    found = belief.plausible()
+    belief.count(*steps(*[(3, 1.0, 0)] * 50))
     assert belief.contradictions == wrong.conflicts(likelihood, counts, 0.1) != []
-    assert same(found, likelihood(counts, 0.1))
+    assert same(belief.plausible(), likelihood(counts, 0.1))
+
+
+@pytest.mark.parametrize("asked", ["nothing", "the set", "the contradictions"])
+def test_only_comparing_keeps_a_contradiction_of_the_data(asked):
+    counts, wrong = Counts(SPACE), Knowledge(SPACE, rewards=np.full(6, 0.5))
+    belief = Belief(counts, likelihood, 0.1, wrong)
+    high, low = steps(*[(3, 1.0, 0)] * 50), steps(*[(3, 0.0, 0)] * 50)
+    belief.count(*high)
+    if asked == "the set":
+        belief.plausible()
+    elif asked == "the contradictions":
+        assert belief.contradictions
+    belief.count(*low)  # the mean is 0.5 after all
+    assert belief.contradictions == belief.compare() == [] and same(
+        belief.plausible(), wrong.plausible(likelihood, counts, 0.1)
+    )
+    belief.count(*high)
+    belief.count(*high)
+    noticed = belief.compare()
+    belief.count(*low)
+    belief.count(*low)
+    assert belief.contradictions == belief.compare() == noticed != []
+    assert belief.state_dict()["contradictions"] == noticed
 
 
 @pytest.mark.parametrize("trusted", ["built with", "another", "nothing"])
@@ -80,12 +101,12 @@ def test_a_belief_is_restored_on_the_counts_of_its_time(trusted):
     pair, rng = problem.space.pair(2, 0), np.random.default_rng(0)
     after = np.array([problem.mdp.draw(rng, pair)[1] for _ in range(20)])
     noise = told.mechanics.draw_noise(problem.laws, np.full(20, pair), after, rng)
-    assert not belief.count(np.full(20, pair), np.zeros(20), after, noise)
+    belief.count(np.full(20, pair), np.zeros(20), after, noise)
     if trusted == "another":
         belief.trust(other)
     elif trusted == "nothing":
         belief.trust(None)
-    belief.note(np.array([pair]), np.zeros(1), np.array([3]), np.array([[0]]))
+    belief.notice(np.array([pair]), np.zeros(1), np.array([3]), np.array([[0]]))
     counts = Counts.from_state_dict(problem.space, belief.counts.state_dict())
     again = Belief.from_state_dict(counts, likelihood, 0.1, told, belief.state_dict())
     assert again.contradictions == belief.contradictions and bool(again.contradictions) == (trusted != "nothing")

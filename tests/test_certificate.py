@@ -527,12 +527,12 @@ def test_the_papers_condition_term_by_term(is_known, reevaluate, strict):
         return (baseline.gain, float(np.ptp(baseline.bias))) if is_known else bound_of(plausible, problem.baseline, t)
 
     past = Past(problem.start, [], [problem.baseline, policy])
-    paper.record(0, 500, sets[0])
-    paper.record(0, 4000, sets[1])
+    paper.record(0, 0, 500, sets[0])
+    paper.record(0, 500, 4000, sets[1])
     past = Past(problem.start, [(0, 4500)], past.policies)
     paper.offer(Question(sets[1], policy, past, 1, 30))
     proposed = bound_of(sets[1], policy, 4500)
-    paper.record(1, 30, sets[2])
+    paper.record(1, 4500, 30, sets[2])
     past = Past(problem.start, [(0, 4500), (1, 30)], past.policies)
     offer = paper.review(Question(sets[2], other, past, 1, 2000))
 
@@ -564,7 +564,7 @@ def test_the_papers_condition_charges_every_step_of_a_poor_policy():
     problem = corridor(3)
     paper = PaperCertificate(adversarial.known(problem), 0.5)
     truth, poor = Plausible.exactly(problem.mdp), Policy.always(problem.space, 1)
-    paper.record(0, 10_000, truth)
+    paper.record(0, 0, 10_000, truth)
     past = Past(0, [(0, 10_000)], [problem.baseline, poor])
     offer = paper.offer(Question(truth, poor, past, 1, 10**6))
     gain, span = bound_of(truth, poor, 10_000)
@@ -589,7 +589,7 @@ def test_the_papers_condition_charges_every_step_of_a_poor_policy():
 def test_the_papers_condition_pays_the_span_of_the_policy_and_then_its_steps(gain, span, steps, cost, too_much):
     problem = corridor(3)  # of gain 1/2 and span 1
     paper, truth = PaperCertificate(adversarial.known(problem), 0.5), Plausible.exactly(problem.mdp)
-    paper.record(0, 24, truth)  # 12 - 1 earned, 6 required, 1/2 and 1 for the spans: 3.5 saved up
+    paper.record(0, 0, 24, truth)  # 12 - 1 earned, 6 required, 1/2 and 1 for the spans: 3.5 saved up
     past = Past(0, [(0, 24)], [problem.baseline])
     paper._bounds = lambda plausible, policies, t: [Bound(gain, span)] * len(policies)
     offer = paper.offer(Question(truth, Policy.always(problem.space, 1), past, 1, 40))
@@ -610,8 +610,8 @@ def test_a_strict_paper_certificate_also_refuses_while_the_baseline_is_not_known
     steps = {}
     for strict in (True, False):
         paper, played = PaperCertificate(Baseline(problem.baseline), 0.5, strict=strict), [1, 100, 1000, 10_000]
-        for n in played:
-            paper.record(0, n, truth)
+        for i, n in enumerate(played):
+            paper.record(0, sum(played[:i]), n, truth)
         past = Past(0, [(0, sum(played))], [problem.baseline])
         assert paper.offer(Question(truth, poor, past, 1, 1000)).steps > 0
         assert paper.offer(Question(wide, poor, past, 1, 1000)).budget > 100

@@ -576,7 +576,7 @@ def test_steps_that_cannot_be_are_named_and_the_first_is_found():
     after = np.array([1, 2, 2, 2, 0])
     assert first(known, pairs, rewards, after) == 2
     assert known.contradictions(pairs, rewards, after) == [
-        "step 2: state 0, action 0: led to state 2: not one of its successors",
+        "step 2: state 0, action 0: led to state 2, which was declared impossible",
         "step 3: state 2, action 1: reward 1.6 is outside [0.5, 1.5]",
         "step 4: state 1, action 0: reward nan is outside [0.5, 1.5]",
     ]
@@ -600,7 +600,7 @@ def test_steps_that_no_noise_explains_are_named():
     pairs = np.array([space.pair(2, 3), space.pair(0, 1)])
     assert first(known, pairs, np.zeros(2), np.array([5, 2])) == 1
     assert known.contradictions(pairs, np.zeros(2), np.array([0, 6])) == [
-        "step 1: state 0, action 1: led to state 6: no noise leads there"
+        "step 1: state 0, action 1: led to state 6, which no noise explains"
     ]
 
 
@@ -612,7 +612,7 @@ def test_counts_outside_the_successors_make_a_conflict_and_the_row_may_lead_anyw
         counts.add(0, 1, 1.0, 1)
     counts.add(0, 0, 1.0, 2)
     plausible, conflicts = read(known, kind, counts, 0.1)
-    assert conflicts == ["state 0, action 0: led to state 2 (1 times), which was declared impossible"]
+    assert conflicts == ["state 0, action 0: led to state 2, which was declared impossible"]
     assert plausible.unseen.tolist() == [1.0, 0, 0, 0, 0]
     assert plausible.p_lower[:2].tolist() == [0, 0] and plausible.p_upper[:2].tolist() == [1, 1]
     staged = Counts(SPACE, stages=2)

@@ -61,8 +61,8 @@ def test_the_margin_is_the_difference_of_two_expectations_over_paths(seed):
     np.testing.assert_allclose(result.expected, expected, atol=1e-11)
     np.testing.assert_allclose(result.baseline, baseline, atol=1e-11)
     np.testing.assert_allclose(result.margin, expected - (1 - alpha) * baseline, atol=1e-11)
-    np.testing.assert_allclose(result.pseudo_regret, best - expected, atol=1e-10)
-    np.testing.assert_allclose(result.regret, best - np.cumsum(run.rewards), atol=1e-10)
+    np.testing.assert_allclose(result.expected_regret, best - expected, atol=1e-10)
+    np.testing.assert_allclose(result.realised_regret, best - np.cumsum(run.rewards), atol=1e-10)
     truth = adversarial.Truth(problem, alpha, run.sequence)
     np.testing.assert_allclose(result.margin, truth.margin[1:], atol=1e-11)
 

@@ -52,6 +52,17 @@ def test_a_copy_is_on_its_own_and_survives_pickling():
     assert [other.id_of(policy) for policy in policies] == [PolicyLog(policies).id_of(policy) for policy in policies]
 
 
+@pytest.mark.parametrize("whole", [0, 500, 1 << 26])
+def test_the_first_policies_of_a_log_are_a_log(whole):
+    policies = wandering(Space.full(12, 2), 60)
+    log = PolicyLog(policies, whole=whole)
+    for n in (0, 1, 7, len(log)):
+        first = log.first(n)
+        assert list(first) == list(log)[:n]
+        assert [first.id_of(policy) for policy in log] == list(range(len(log)))  # the others are new to it
+        assert list(first) == list(log)
+
+
 def test_long_chains_are_broken_and_memory_stays_small():
     space = Space.full(1_000, 2)
     pair, log = np.arange(1_000) * 2, PolicyLog(whole=0)

@@ -186,7 +186,7 @@ def test_a_row_and_a_curve_are_what_the_run_was():
     agent = sf.CUCRL2(problem.space, baseline=baseline, alpha=0.4, seed=np.random.default_rng(own))
     run = sf.simulate(problem, agent, 400, world)
     result = sf.evaluate(run, problem, 0.4)
-    assert row["regret"] == result.regret[-1] and row["pseudo_regret"] == result.pseudo_regret[-1]
+    assert row["regret"] == result.realised_regret[-1] and row["pseudo_regret"] == result.expected_regret[-1]
     assert row["baseline_steps"] == run.baseline_steps and row["min_margin"] == result.margin.min()
     assert (row["steps"], row["episodes"], row["distinct_policies"]) == (400, len(run.decisions), len(run.policies))
     assert row["violations_initial"] == result.violation_fraction(1, 40) and row["alpha"] == 0.4
@@ -194,7 +194,7 @@ def test_a_row_and_a_curve_are_what_the_run_was():
     for i, end in enumerate(curve["step"]):
         part = slice(end - 20, end)
         assert curve["margin_min"][i] == result.margin[part].min() and curve["margin"][i] == result.margin[end - 1]
-        assert curve["regret"][i] == result.regret[end - 1]
+        assert curve["regret"][i] == result.realised_regret[end - 1]
         before = [d for d in run.decisions if d.t < end]
         assert curve["budget"][i] == before[-1].budget
         assert curve["baseline_steps"][i] == sum(

@@ -44,7 +44,6 @@ _HOMES = {
 _MODULES = {
     "agents": "surefooted.agents",
     "bandits": "surefooted.bandits",
-    "certificate": "surefooted.certificates.replay",
     "confidence": "surefooted.sets.confidence",
     "gym": "surefooted.gym",
     "planning": "surefooted.planning",
@@ -70,7 +69,6 @@ if TYPE_CHECKING:
     from surefooted.agents.euler import EULER as EULER
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
-    from surefooted.certificates import replay as certificate  # noqa: F401
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History
     from surefooted.data.reading import read_history as read_history

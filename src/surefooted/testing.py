@@ -142,7 +142,7 @@ def check_restoring(make: Make, problem: Problem, steps: int = 300, seed: int = 
         live.begin_if_due()
         twin = Live(make(), problem, seed)
         twin.agent.load_state_dict(pickle.loads(pickle.dumps(live.agent.state_dict())))
-        twin.s, twin.left, twin.world = live.s, live.left, pickle.loads(pickle.dumps(live.world))
+        twin.s, twin.left, twin.rng = live.s, live.left, pickle.loads(pickle.dumps(live.rng))
         _require(same(twin.agent.state_dict(), live.agent.state_dict()), "restored, its state is another")
         first = len(live.history)
         live.play(steps // 2)
@@ -224,7 +224,7 @@ class Live:
     """An agent that plays a problem one step at a time."""
 
     def __init__(self, agent: Any, problem: Problem, seed: int) -> None:
-        self.agent, self.problem, self.world = agent, problem, np.random.default_rng(seed)
+        self.agent, self.problem, self.rng = agent, problem, np.random.default_rng(seed)
         self.s, self.left = -1, 0  # steps left until the next beginning
         self.history: list[tuple[Any, ...]] = []
 
@@ -240,7 +240,7 @@ class Live:
         self.begin_if_due()
         decision = self.agent.act(self.s)
         pair = self.problem.space.pair(self.s, decision.action)
-        r, s_next = self.problem.mdp.draw(self.world, pair)
+        r, s_next = self.problem.mdp.draw(self.rng, pair)
         self.agent.observe(self.s, decision.action, r, s_next)
         self.history.append((pair, r, s_next, decision.role))
         self.s, self.left = s_next, self.left - 1

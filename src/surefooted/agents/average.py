@@ -5,6 +5,7 @@ An episode is one policy, played until some pair has had its allowed visits or t
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class AveragePlayer(Player[L]):
         self.t = 0  # steps played
         self.start: int | None = None
         self.episode: Episode | None = None
-        self.segments: list[Segment] = []
-        self.played: list[tuple[int, int]] = []  # the policy and the length of each, as certificates take them
+        self.played: list[tuple[int, int]] = []  # the policy and the length of each segment, as certificates take them
+        self.roles: list[Role] = []  # of each segment
         self.explored = 0  # steps that were not conservative
         self.policies = PolicyLog()
         self.allowed = np.ones(self.space.n_pairs, dtype=np.int64)  # visits left of each pair in this episode, [K]
@@ -59,6 +60,13 @@ class AveragePlayer(Player[L]):
     @abstractmethod
     def next_episode(self) -> Episode:
         """The episode that starts now; subclasses are the pseudo-code of this."""
+
+    @property
+    def segments(self) -> list[Segment]:
+        """What was played so far, a new list."""
+        ends = accumulate(length for _, length in self.played)
+        each = zip(self.played, self.roles, ends, strict=True)
+        return [Segment(policy, role, end - length, length) for (policy, length), role, end in each]
 
     @property
     def begun(self) -> bool:
@@ -89,14 +97,15 @@ class AveragePlayer(Player[L]):
         Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
         counted `allowed` down. `noise` [n, C] is for mechanics that observe it.
         """
-        taken = self.learner.belief.until_contradiction(pairs, rewards, next_states, noise)
+        impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
+        taken = len(pairs) if impossible < 0 else impossible + 1
         np.add.at(self.allowed, pairs[taken:], 1)
         told = None if noise is None else noise[:taken]
-        contradicted = self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
+        self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
         if not self.current()[0].is_deterministic:
             self.coin.use(taken)
         self.state = int(next_states[taken - 1])
-        self._advance(taken, contradicted or bool(self.allowed[pairs[taken - 1]] <= 0))
+        self._advance(taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0))
         return taken
 
     def current(self) -> tuple[Policy, int]:
@@ -112,13 +121,11 @@ class AveragePlayer(Player[L]):
         """Record steps just played; at the end of the episode, plan the next."""
         episode = self._episode()
         role, policy = episode.decision.role, episode.decision.policy
-        last = self.segments[-1] if self.segments else None
-        if last is not None and (last.policy, last.role) == (policy, role):
-            self.segments[-1] = Segment(policy, role, last.first, last.length + steps)
-            self.played[-1] = (policy, last.length + steps)
+        if self.played and (self.played[-1][0], self.roles[-1]) == (policy, role):
+            self.played[-1] = (policy, self.played[-1][1] + steps)
         else:
-            self.segments.append(Segment(policy, role, self.t, steps))
             self.played.append((policy, steps))
+            self.roles.append(role)
         self.explored += steps if role == "optimistic" else 0
         self.t += steps
         episode.left -= steps
@@ -131,7 +138,7 @@ class AveragePlayer(Player[L]):
         self.allowed = self._double() if self.episode.doubling else np.full(self.space.n_pairs, UNLIMITED)
 
     def _double(self) -> Ints:
-        """N_k^+ = max(1, N_k) [K]: how often each pair may be visited until it has been so as often as ever before.
+        """The visits that each pair has left in this episode: as many as it had before the episode, at least 1, [K].
 
         One array, in which only the pairs visited since the last time are written again.
         """
@@ -152,7 +159,8 @@ class AveragePlayer(Player[L]):
             "t": self.t,
             "start": self.start,
             "state": self.state,
-            "segments": list(self.segments),
+            "played": list(self.played),
+            "roles": list(self.roles),
             "policies": self.policies.copy(),
             "decisions": list(self.decisions),
             "allowed": self.allowed.copy(),
@@ -164,9 +172,9 @@ class AveragePlayer(Player[L]):
         self.learner.load_state_dict(state["learner"])
         self.coin = self.coin.restored(state["coin"])
         self.t, self.start, self.state = state["t"], state["start"], state["state"]
-        self.segments, self.decisions = list(state["segments"]), list(state["decisions"])
-        self.played = [(segment.policy, segment.length) for segment in self.segments]
-        self.explored = sum(segment.length for segment in self.segments if segment.role == "optimistic")
+        self.played, self.roles, self.decisions = list(state["played"]), list(state["roles"]), list(state["decisions"])
+        explored = (n for (_, n), role in zip(self.played, self.roles, strict=True) if role == "optimistic")
+        self.explored = sum(explored)
         self.policies = state["policies"].copy()
         self.allowed, self._doubled_at = state["allowed"].copy(), (0, np.zeros(0, dtype=np.int64))
         decision = self.decisions[-1]

@@ -34,10 +34,10 @@ class CUCBVI(EpisodicPlayer):
     delta : the probability with which the condition may fail (0.05)
     learner : what proposes policies and bounds them; UCBVI's unless given
     learn_from : "all" episodes, or the "optimistic" ones only (the paper)
-    reevaluate : bound again with today's set what past policies earned, and keep the best bound so far; False (the
-        paper): as it was bounded when it was played
-    patience : the share by which the explored episodes must have grown since the last review of the past (or all
-        episodes by five times that) before a refusal is preceded by another; with 0 every refusal is
+    reevaluate : True: bound past policies again with today's set and keep the best bound. False (the paper): keep the
+        bound from when each was played
+    patience : Before it refuses, the agent reviews the past if, since the last review, the explored episodes grew by
+        this share or all episodes by five times this share. 0: before every refusal
     seed : of the random numbers that a randomised policy needs
     options : those of UCBVI's learner: bonus, episodes, stage_dependent, confidence, bounded, knowledge (see
         `UCBVILearner`)
@@ -100,9 +100,9 @@ class CUCBVI(EpisodicPlayer):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
-        self.learner.belief.compare()
-        if self.contradictions:  # what was proved may be wrong: play safe until told otherwise
-            return self._keep_to_baseline(s)
+        contradictions = self.learner.compare()
+        if contradictions:  # what was proved may be wrong: play safe until told otherwise
+            return self._keep_to_baseline(s, contradictions)
         policy = self.learner.propose()  # step 1
         known = self.known_id(policy)
         self._bound_baseline(self.certificate)
@@ -168,10 +168,10 @@ class CUCBVI(EpisodicPlayer):
         self.certificate.conserved(s)
         return self.baseline.policy, decision
 
-    def _keep_to_baseline(self, s: int) -> tuple[Policy, Decision]:
-        """Play the baseline without proving anything: observations contradict what was declared."""
+    def _keep_to_baseline(self, s: int, contradictions: list[str]) -> tuple[Policy, Decision]:
+        """Play the baseline without proving anything."""
         self.certificate.conserved(s)
-        reason = wording.contradicted(self.contradictions)
+        reason = wording.contradicted(contradictions)
         return self.baseline.policy, Decision("baseline", reason, -1, self.horizon * self.episodes, 0, self.horizon)
 
     def _decision(self, role: Role, reason: str, policy: int) -> Decision:

@@ -127,10 +127,11 @@ class CUCRL2(AveragePlayer[AverageLearner]):
 
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`."""
+        contradictions = self.learner.compare()
         plausible = self.learner.plausible()  # step 2
         self._record_episode(plausible)
-        if self.contradictions:  # what was proved may be wrong: play safe until told otherwise
-            return self._keep_to_baseline(wording.contradicted(self.contradictions), self._pause)
+        if contradictions:  # what was proved may be wrong: play safe until told otherwise
+            return self._keep_to_baseline(wording.contradicted(contradictions), self._pause)
         if self.affordable and (rest := self.effort.rest(self.t)):
             return self._keep_to_baseline(wording.RESTS, rest)
         plan = self.learner.propose(plausible, self.t)  # step 3
@@ -156,7 +157,8 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         if self.decisions:
             self.last_length = self.t - max(self.decisions[-1].t, self.trusted_at)
             if self.last_length:
-                self.certificate.record(self.decisions[-1].policy, self.last_length, plausible)
+                first, policy = self.t - self.last_length, self.decisions[-1].policy
+                self.certificate.record(policy, first, self.last_length, plausible)
 
     def _question(self, plausible: Plausible, plan: Plan) -> Question:
         """Whether the plan is safe: for T_{k-1} + 1 steps, or for how many of at most as many as were played."""
@@ -169,9 +171,8 @@ class CUCRL2(AveragePlayer[AverageLearner]):
 
     def _ask(self, question: Question) -> Offer:
         """What the certificate offers."""
-        before = self.certificate.sweeps
         offer = self.certificate.offer(question)
-        self.effort.charge(self.certificate.sweeps - before, self.learner.counts)
+        self.effort.charge(offer.sweeps, self.learner.counts)
         return offer
 
     def _review_is_due(self) -> bool:

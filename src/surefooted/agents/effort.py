@@ -17,7 +17,7 @@ REVIEWS_PER_STEP = 100_000  # transitions that reviews of the past may look at, 
 LONGEST = 2e8  # transitions that one question may look at
 EXPLORED_MORE = 0.02  # a review is due when the steps explored have grown by this share since the last one
 PLAYED_MORE = 0.1  # or all steps by this share
-CALM = 5  # episodes: a review is due when all have grown by this many times what those explored must have grown by
+CALM = 5  # CUCB-VI: a review is also due when all episodes have grown by CALM x `patience`
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Effort:
 
 
 def _sweep_cost(counts: Counts, sorts: bool) -> float:
-    """The transitions that one sweep over the states looks at, about; as many again for each halving if it `sorts`."""
+    """Approximate cost of one sweep over the S states, in transitions; sorting adds S log2 S."""
     n = counts.space.n_states
     return n * (1 + counts.n_transitions / counts.space.n_pairs + (log2(n) if sorts else 0.0))
 

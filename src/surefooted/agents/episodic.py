@@ -74,7 +74,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         pair, reward, s_next, told = self._check_step(s, a, r, s_next, noise)
         if told is not None:
             self.noise = told if self.h == 0 or self.noise is None else np.concatenate([self.noise, told])
-        self.learner.belief.note(np.array([pair]), np.array([reward]), np.array([s_next]), told)
+        self.learner.belief.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
         self.pairs[self.h], self.rewards[self.h], self.next_states[self.h] = pair, reward, s_next
         if not self.current()[0].is_deterministic:
             self.coin.use(1)
@@ -87,7 +87,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         if not self.current()[0].is_deterministic:
             self.coin.use(self.horizon)
         self.h, self.state, self.noise = self.horizon, int(next_states[-1]), noise
-        self.learner.belief.note(pairs, rewards, next_states, noise)
+        self.learner.belief.notice(pairs, rewards, next_states, noise)
         self.learn(pairs, rewards, next_states, noise)
 
     def current(self) -> tuple[Policy, int]:

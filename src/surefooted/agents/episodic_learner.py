@@ -46,9 +46,9 @@ class EpisodicLearner(Learner, ABC):
     def propose(self) -> Policy:
         """The policy to explore with, given what was learnt so far."""
 
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Count the H steps of an episode; whether one contradicts what was declared."""
-        return super().learn(pairs + self._row_offset if self.stride else pairs, rewards, next_states, noise)
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
+        """Count the H steps of an episode."""
+        super().learn(pairs + self._row_offset if self.stride else pairs, rewards, next_states, noise)
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns in H steps, by backward induction over the set (Eq. `pess_pe_fh`)."""

@@ -34,8 +34,9 @@ class Explorer(EpisodicPlayer):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Optimism: play what is proposed."""
+        reason = wording.best_plausible(self.learner.compare())
         policy, t = self.learner.propose(), self.horizon * self.episodes
-        return policy, Decision("optimistic", wording.OPTIMISTIC, -1, t, self.policy_id(policy), self.horizon)
+        return policy, Decision("optimistic", reason, -1, t, self.policy_id(policy), self.horizon)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""

@@ -60,12 +60,16 @@ class Learner:
         """The set of plausible MDPs now."""
         return self.belief.plausible()
 
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Count steps that are known to be possible; whether one contradicts what was declared.
+    def compare(self) -> list[str]:
+        """What contradicts what was declared, which is kept until `trust`; agents begin each episode with this."""
+        return self.belief.compare()
+
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
+        """Count steps that are known to be possible.
 
         `noise` [n, C] is the noise of the steps, for mechanics that observe it.
         """
-        return self.belief.count(pairs, rewards, next_states, noise)
+        self.belief.count(pairs, rewards, next_states, noise)
 
     def trust(self, knowledge: Knowledge | None, begun: bool = False) -> None:
         """Use this knowledge (or none) from now on; `begun` says that steps not yet counted are under way."""

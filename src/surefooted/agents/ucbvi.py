@@ -29,10 +29,10 @@ NO_EFFECT = "bonus 'hoeffding' bounds policies by itself, and knowledge has no e
 class UCBVILearner(EpisodicLearner):
     """Proposes the policy of an optimistic backward induction.
 
-    The two bonuses have the number of `episodes` K in their logarithms and are for no more than that. With any of them,
-    V* is below the plan's values with probability at least 1 - delta. (For `freedman` that is Azar et al.'s analysis,
-    for dynamics that all stages share. The paper's β^r is added, because rewards are not known here; its event adds
-    less than delta^2.)
+    Both bonuses depend on K = `episodes` and are proved only for the first K episodes. With any kind of optimism, V* is
+    below the plan's values with probability at least 1 - delta. (For `freedman` that is Azar et al.'s analysis, for
+    dynamics that all stages share. The paper's β^r is added, because rewards are not known here; its event adds less
+    than delta^2.)
 
     `hoeffding` bounds what a policy earns with its own bonus. The others use the set of `confidence`, whose event has a
     probability of its own of at least 1 - delta: Azar et al.'s bonus bounds (p̂ - p) V* only. `knowledge` narrows the
@@ -114,12 +114,12 @@ class UCBVILearner(EpisodicLearner):
             first[i] = values[0]
         return first
 
-    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
+    def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
         """Count the H steps of an episode, and which state each stage visited."""
         self.learnt += 1
         if self.bonus == "freedman":
             self.stage_visits[np.arange(self.horizon), self.space.pair_state[pairs]] += 1
-        return super().learn(pairs, rewards, next_states, noise)
+        super().learn(pairs, rewards, next_states, noise)
 
     def _widths(self) -> tuple[Floats, Floats]:
         """β^r and β^p of the event E_1, [rows]: 2 r_max sqrt(L / N+) and H r_max sqrt(2 S L / N+), L = ln(3 K S A / δ).

@@ -29,7 +29,7 @@ class UCRL2Learner(AverageLearner):
 class UCRL2(AveragePlayer[UCRL2Learner]):
     """Optimism: each episode plays the policy that is best in the best plausible MDP.
 
-    An episode ends as soon as some pair has been visited in it as often as ever before (at least once).
+    An episode ends when the visits of some pair have doubled (a new pair: after one visit).
 
     Parameters
     ----------
@@ -70,10 +70,11 @@ class UCRL2(AveragePlayer[UCRL2Learner]):
         """Steps 1 to 3 and 6 to 8 of Fig. `cucrl`."""
         if self.decisions:
             self.last_length = self.t - self.decisions[-1].t
+        contradictions = self.learner.compare()
         plan = self.learner.propose(self.learner.plausible(), self.t)  # steps 2 and 3
         left = self.last_length + 1 if self.dynamic else UNLIMITED  # step 7
-        policy = self.policies.id_of(plan.policy)
-        decision = Decision("optimistic", wording.best_gain(plan.upper), t=self.t, policy=policy, length=left)
+        policy, reason = self.policies.id_of(plan.policy), wording.best_gain(plan.upper, contradictions)
+        decision = Decision("optimistic", reason, t=self.t, policy=policy, length=left)
         return Episode(plan.policy, decision, left)  # step 1: ν_k = 0, played while ν_k < N_k^+
 
     def state_dict(self) -> dict[str, Any]:

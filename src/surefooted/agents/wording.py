@@ -8,19 +8,32 @@ from surefooted.certificates.certificate import Offer
 
 PROPOSES_BASELINE = "Plays the baseline: the learner proposes it too."
 RESTS = "Plays the baseline: on so large a problem, the agent does not ask at every step whether exploring is safe."
-OPTIMISTIC = "Explores: the best policy in the best plausible MDP."
 
 
-def best_gain(gain: float) -> str:
+def best_gain(gain: float, contradictions: Sequence[str] = ()) -> str:
     """An optimist explores."""
-    return f"Explores: the best plausible gain is {gain:.4g}."
+    return f"Explores: the best plausible gain is {gain:.4g}.{_not_used(contradictions)}"
+
+
+def best_plausible(contradictions: Sequence[str] = ()) -> str:
+    """An optimist explores an episode."""
+    return f"Explores: the best policy in the best plausible MDP.{_not_used(contradictions)}"
 
 
 def contradicted(contradictions: Sequence[str]) -> str:
     """Observations contradict what was declared."""
+    return f"Plays the baseline: what was declared is contradicted: {_first(contradictions)}."
+
+
+def _not_used(contradictions: Sequence[str]) -> str:
+    """That an optimist goes on without what was declared, if observations contradict it."""
+    return f" What was declared is contradicted and not used: {_first(contradictions)}." if contradictions else ""
+
+
+def _first(contradictions: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
     first, *others = contradictions
-    more = f" (and {len(others)} more)" if others else ""
-    return f"Plays the baseline: what was declared is contradicted: {first}{more}."
+    return first + (f" (and {len(others)} more)" if others else "")
 
 
 def affords(offer: Offer) -> str:
@@ -36,7 +49,7 @@ def cannot_afford(offer: Offer) -> str:
     if offer.budget < 0:
         return "Plays the baseline: the baseline itself is not known well enough yet."
     cost = f"could cost {offer.too_much:.1f}, {offer.budget:.1f} saved up"
-    return f"Plays the baseline: exploring {_steps(offer.asked)} {cost}."
+    return f"Plays the baseline: exploring {_steps(offer.one_too_many)} {cost}."
 
 
 def episode_pays(bound: float, margin: float) -> str:

@@ -23,6 +23,6 @@ def evaluate(run: BanditRun, problem: BernoulliArms | LinearContextual, alpha: f
         expected=expected,
         baseline=baseline,
         margin=expected - (1 - alpha) * baseline,
-        regret=best - np.cumsum(run.rewards),
-        pseudo_regret=best - expected,
+        realised_regret=best - np.cumsum(run.rewards),
+        expected_regret=best - expected,
     )

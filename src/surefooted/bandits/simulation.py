@@ -78,10 +78,10 @@ def simulate_arms(
     ours, theirs = (problem.n_arms, problem.baseline), (agent.n_arms, agent.baseline)
     faults = [] if ours == theirs else [f"arms and baseline: {ours} in the problem, {theirs} in the agent"]
     _check(agent.t, rounds, faults)
-    world, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)
+    rng, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)
     for t in range(rounds):
         decisions.append(agent.act())
-        rewards[t] = problem.draw(world, decisions[t].action)
+        rewards[t] = problem.draw(rng, decisions[t].action)
         agent.observe(decisions[t].action, float(rewards[t]))
     return BanditRun(decisions, np.array([decision.action for decision in decisions]), rewards)
 
@@ -100,11 +100,11 @@ def simulate_linear(
     """
     ours, theirs = problem.dimension, agent.dimension
     _check(agent.t, rounds, [] if ours == theirs else [f"dimension: {ours} in the problem, {theirs} in the agent"])
-    world, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)
+    rng, decisions, rewards = np.random.default_rng(seed), [], np.empty(rounds)
     for t in range(rounds):
         features, baseline, mean = problem.context(t)
         decisions.append(agent.act(features, baseline, mean if baseline_known else None))
-        rewards[t] = problem.draw(world, t, decisions[t].action)
+        rewards[t] = problem.draw(rng, t, decisions[t].action)
         agent.observe(float(rewards[t]))
     return BanditRun(decisions, np.array([decision.action for decision in decisions]), rewards)
 

@@ -43,23 +43,23 @@ class Question:
 class Offer:
     """How many steps of a policy are proved safe, from a proved budget, and at what cost at most.
 
-    It is `enough` if they are as many as were asked for. `asked` steps would have been too many: they could cost
-    `too_much`. `terms` adds up to `budget` if that is finite.
+    `enough`: at least `question.least` steps are safe. One step more (`one_too_many` in all) could cost `too_much`.
+    `terms` adds up to `budget` if that is finite. `sweeps` over the states were made for
+    this question; those of proving the past from its first step are not among them.
     """
 
     enough: bool
     steps: int
     budget: float
     cost: float
-    asked: int
+    one_too_many: int
     too_much: float
     terms: Mapping[str, float] = field(default_factory=dict)
+    sweeps: int = 0
 
 
 class Certificate(Protocol):
     """What CUCRL2 asks before it explores."""
-
-    sweeps: int  # over the states, made so far
 
     def offer(self, question: Question) -> Offer:
         """How many steps of the policy are proved safe, by what was proved before."""
@@ -67,8 +67,8 @@ class Certificate(Protocol):
     def review(self, question: Question) -> Offer:
         """The same after proving the past again with today's set."""
 
-    def record(self, policy: int, steps: int, plausible: Plausible) -> None:
-        """An episode of a policy has been played."""
+    def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
+        """An episode of a policy has been played: `steps` steps, from step `first` on."""
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved with other sets than this one."""

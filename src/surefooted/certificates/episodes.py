@@ -28,7 +28,7 @@ class EpisodeOffer(NamedTuple):
 class EpisodeCertificate:
     """Episodes played from each start, and for each policy explored the best bound proved so far on what it earns.
 
-    With `best` False, an explored episode counts with the bound that it was played with, for ever, as printed.
+    `best=False` (the paper): an explored episode keeps the bound it had when it was played.
     """
 
     def __init__(self, n_states: int, alpha: float, values: Floats | None, best: bool = True) -> None:

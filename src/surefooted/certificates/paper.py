@@ -20,10 +20,14 @@ from surefooted.tables.policy import Policy
 
 @dataclass(frozen=True)
 class Bound:
-    """E[r_1 + .. + r_n | s, π] >= n gain - span from every state s (Lemma `bound_evi`); gain is g_n^- - ε."""
+    """E[r_1 + .. + r_n | s, π] >= n gain - span from every state s (Lemma `bound_evi`); gain is g_n^- - ε.
+
+    `sweeps` of value iteration found it.
+    """
 
     gain: float
     span: float
+    sweeps: int = 0
 
 
 class PaperCertificate:
@@ -38,34 +42,28 @@ class PaperCertificate:
         self.baseline, self.alpha, self.reevaluate, self.strict = baseline, alpha, reevaluate, strict
         self.earned = 0.0  # sum of T_j gain_j - span_j over past episodes, by the bounds of their time
         self.episodes: dict[int, tuple[int, int]] = {}  # of each policy: episodes, steps
-        self.bounds: dict[int, Bound] = {}  # of each policy, by the last review
         self.proposed: Bound | None = None  # of the policy last asked about, which the next episode may play
-        self.counted = 0
-        self.sweeps = 0
 
-    def record(self, policy: int, steps: int, plausible: Plausible) -> None:
+    def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
         """One more episode has been played."""
-        bound = self._baseline(plausible) if policy == 0 else self.proposed
+        bound = self._baseline(plausible, first) if policy == 0 else self.proposed
         assert bound is not None
         self.earned += steps * bound.gain - bound.span
         episodes, total = self.episodes.get(policy, (0, 0))
         self.episodes[policy] = (episodes + 1, total + steps)
-        if policy not in self.bounds or not self.reevaluate:
-            self.bounds[policy] = bound
-        self.counted += steps
 
     def offer(self, question: Question) -> Offer:
         """For how many steps the condition holds if the policy is played next."""
         plausible, past, baseline = question.plausible, question.past, self.baseline
-        self.proposed = self._bounds(plausible, [question.policy], past.t)[0]
+        self.proposed, sweeps = self._bounds(plausible, [question.policy], past.t)[0], 0
         if baseline.gain is not None and baseline.bias is not None:
             gain_high, span_high = baseline.gain, float(np.ptp(baseline.bias))
         else:
             epsilon = plausible.space.r_max / np.sqrt(past.t + 1)
             high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")
-            gain_high, span_high = high.upper, high.span
+            gain_high, span_high, sweeps = high.upper, high.span, high.sweeps
         required = (1 - self.alpha) * gain_high
-        fallback = self._baseline(plausible)
+        fallback = self._baseline(plausible, past.t)
         reserve = fallback.span if self.strict else 0.0
         terms = {
             "earned": self.earned,
@@ -80,7 +78,8 @@ class PaperCertificate:
             steps = question.most if slope >= 0 else min(question.most, int((budget - span) / -slope))
         worst = max(-slope, 0.0)
         cost, too_much = span + steps * worst, span + (steps + 1) * worst
-        return Offer(steps >= question.least, steps, budget, cost, steps + 1, too_much, terms)
+        sweeps += self.proposed.sweeps + fallback.sweeps
+        return Offer(steps >= question.least, steps, budget, cost, steps + 1, too_much, terms, sweeps)
 
     def review(self, question: Question) -> Offer:
         """The same with every past policy evaluated again, if that is what this certificate does."""
@@ -89,36 +88,32 @@ class PaperCertificate:
         return self.offer(question)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
-        """Evaluate every past policy anew, and forget what was proved before."""
+        """Evaluate every past policy again, and forget what was proved before."""
         self.earned = 0.0
         others = [q for q in self.episodes if q != 0]
         bounds = dict(zip(others, self._bounds(plausible, [past.policies[q] for q in others], past.t), strict=True))
         for q, (episodes, steps) in self.episodes.items():
-            bound = self._baseline(plausible) if q == 0 else bounds[q]
-            self.bounds[q] = bound
+            bound = self._baseline(plausible, past.t) if q == 0 else bounds[q]
             self.earned += steps * bound.gain - episodes * bound.span
 
-    def _baseline(self, plausible: Plausible) -> Bound:
-        """What an episode of the baseline earns: its gain and span if they are known."""
+    def _baseline(self, plausible: Plausible, t: int) -> Bound:
+        """What an episode of the baseline earns after t steps: its gain and span if they are known."""
         if self.baseline.gain is not None and self.baseline.bias is not None:
             return Bound(self.baseline.gain, float(np.ptp(self.baseline.bias)))
-        return self._bounds(plausible, [self.baseline.policy], self.counted)[0]
+        return self._bounds(plausible, [self.baseline.policy], t)[0]
 
     def _bounds(self, plausible: Plausible, policies: Sequence[Policy], t: int) -> list[Bound]:
         """What an episode of each policy earns at worst, to ε = r_max / sqrt(t + 1)."""
         epsilon = plausible.space.r_max / np.sqrt(t + 1)
         plans = planning.policy_gains(plausible, policies, epsilon, "pessimistic")
-        self.sweeps += sum(plan.sweeps for plan in plans)
-        return [Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span) for plan in plans]
+        return [Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span, plan.sweeps) for plan in plans]
 
     def state_dict(self) -> dict[str, Any]:
-        """The episodes and their bounds."""
-        own = {"earned": self.earned, "proposed": self.proposed, "counted": self.counted}
-        return own | {"episodes": dict(self.episodes), "bounds": dict(self.bounds)}
+        """The episodes, what they earned, and the bound of the policy last asked about."""
+        return {"earned": self.earned, "proposed": self.proposed, "episodes": dict(self.episodes)}
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.baseline, self.alpha, self.reevaluate, self.strict)
-        other.earned, other.proposed, other.counted = state["earned"], state["proposed"], state["counted"]
-        other.episodes, other.bounds = dict(state["episodes"]), dict(state["bounds"])
+        other.earned, other.proposed, other.episodes = state["earned"], state["proposed"], dict(state["episodes"])
         return other

@@ -30,7 +30,7 @@ SWEEPS = 100  # backward steps of one segment, before the rest of it is extrapol
 class Reference:
     """Bounds on the baseline: L φ >= φ + gain_low pessimistically with bias_low, L φ <= φ + gain_high optimistically.
 
-    When gain and bias are known, both bounds are they, and hold with equality in the true MDP.
+    If gain and bias are known, lower and upper bound coincide.
     """
 
     gain_low: float
@@ -58,8 +58,8 @@ class Reference:
 class Proof:
     """A margin proved at step t that any continuation may build on.
 
-    If the steps after t earn u(s) from state s beyond `required` each, and end safely, the margin is at least
-    `margin` + min over s of u(s) - terminal(s), with `terminal` [S] what the baseline earns at worst.
+    Let u(s) be what the steps after t earn from s, minus `required` per step, with the reserve for the way back
+    included. Then the margin is at least `margin` + min_s (u - terminal)(s).
     """
 
     t: int
@@ -99,14 +99,16 @@ class ReplayCertificate:
         self.baseline, self.alpha, self.induction, self.strict = baseline, alpha, induction, strict
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
-        self.sweeps = 0
         self._shelf: Shelf | None = None
 
     def offer(self, question: Question) -> Offer:
         """How long the policy may be played, by the proof there is."""
-        plausible, past = question.plausible, question.past
-        self.proof = self.prove(plausible, past) if self.proof is None else self._carry(self.proof, plausible, past)
-        return self._afford(self.proof, question)
+        plausible, past, sweeps = question.plausible, question.past, 0
+        if self.proof is None:
+            self.proof = self.prove(plausible, past)
+        else:
+            self.proof, sweeps = self._carry(self.proof, plausible, past)
+        return self._afford(self.proof, question, sweeps)
 
     def review(self, question: Question) -> Offer:
         """The same by the better of that proof and a new one."""
@@ -115,7 +117,7 @@ class ReplayCertificate:
             self.proof = new
         return self.offer(question)
 
-    def record(self, policy: int, steps: int, plausible: Plausible) -> None:
+    def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
         """Nothing: a question says what was played, and the proof is carried over it then."""
 
     def prove(self, plausible: Plausible, past: Past) -> Proof:
@@ -143,8 +145,8 @@ class ReplayCertificate:
         terms = {"saved up": earned, "kept for the way back": kept, "explored": margin - earned - kept}
         return Proof(past.t, margin, reference, required, terms)
 
-    def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> Proof:
-        """A proof brought up to now: what was played since is charged at its worst, by today's set."""
+    def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> tuple[Proof, int]:
+        """A proof that also charges what was played since, at its worst by today's set; and the sweeps made."""
         recent: list[tuple[int, int]] = []
         missing = past.t - proof.t
         for policy, steps in reversed(past.segments):
@@ -153,14 +155,14 @@ class ReplayCertificate:
             recent.insert(0, (policy, min(steps, missing)))
             missing -= steps
         if not recent:
-            return proof
+            return proof, 0
         book = self._book(past, recent)
         v, low = proof.terminal.copy(), proof.reference.bias_low
         limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - proof.reference.gain_low
-        self.sweeps += backwards.induct(book, plausible.rows, r, low, *limits, v)
+        sweeps = backwards.induct(book, plausible.rows, r, low, *limits, v)
         change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
         terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
-        return replace(proof, t=past.t, margin=proof.margin + change, terms=terms)
+        return replace(proof, t=past.t, margin=proof.margin + change, terms=terms), sweeps
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> Book:
         """Segments with the policies they need, the baseline first."""
@@ -182,13 +184,13 @@ class ReplayCertificate:
                 self.losses[i] = (int(steps), float(losses[i]))
         return float(losses.sum())
 
-    def _afford(self, proof: Proof, question: Question) -> Offer:
-        """How long the margin of a proof pays for a policy."""
+    def _afford(self, proof: Proof, question: Question, sweeps: int) -> Offer:
+        """How long the margin of a proof pays for a policy; `sweeps` were made for the proof."""
         if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
-            return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.terms)
+            return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.terms, sweeps)
         steps, cost, too_much, plausible = 0, 0.0, 0.0, question.plausible
         if proof.margin >= 0:
-            steps, sweeps, cost, too_much = backwards.affordable_steps(
+            steps, more, cost, too_much = backwards.affordable_steps(
                 planning.played(question.policy),
                 plausible.rows,
                 plausible.r_lower - proof.required,
@@ -198,9 +200,9 @@ class ReplayCertificate:
                 proof.terminal,
                 proof.terminal if self.strict else np.zeros_like(proof.terminal),
             )
-            self.sweeps += sweeps
+            sweeps += more
         enough = steps >= question.least
-        return Offer(enough, steps, proof.margin, cost, steps + 1, too_much, proof.terms)
+        return Offer(enough, steps, proof.margin, cost, steps + 1, too_much, proof.terms, sweeps)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved."""

@@ -32,7 +32,7 @@ class Shelf:
         return np.asarray(self._place[ids])
 
     def lists(self) -> tuple[Ints, Ints, Floats]:
-        """What `robust.Book` begins with."""
+        """What `kernels.structs.Book` begins with."""
         return self._ptr[: self._used[0]], self._pairs, self._weights
 
     def _put(self, q: int, policy: Policy) -> None:

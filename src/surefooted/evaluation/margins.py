@@ -25,11 +25,16 @@ MARGIN_ROUNDING = 1e-11  # a margin is a violation if it is below minus this, ti
 
 @dataclass(frozen=True)
 class Margins:
-    """The expected reward of the run and of the baseline so far, and the exact margin: per step, or per episode."""
+    """The expected reward of the run and of the baseline so far, the exact margin, and the regret.
+
+    Everything is per step or per episode.
+    """
 
     expected: Floats
     baseline: Floats
     margin: Floats  # expected - (1 - α) baseline
+    realised_regret: Floats  # what an optimal policy earns in expectation, minus the rewards drawn
+    expected_regret: Floats  # the same minus `expected`
 
     @property
     def violated(self) -> Bools:
@@ -56,18 +61,19 @@ class Margins:
 
 @dataclass(frozen=True)
 class Evaluation(Margins):
-    """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b]."""
+    """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b].
 
-    regret: Floats  # t g* - (r_1 + .. + r_t), Eq. `regret`
-    pseudo_regret: Floats  # t g* - expected
+    The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected.
+    """
 
 
 @dataclass(frozen=True)
 class EpisodicEvaluation(Margins):
-    """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l)."""
+    """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l).
 
-    regret: Floats  # sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`
-    realised_regret: Floats  # sum of V*(s_l) - rewards of episode l
+    The expected regret is the sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`; the realised one is
+    the sum of V*(s_l) minus the rewards of episode l.
+    """
 
 
 @overload
@@ -101,8 +107,7 @@ def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluati
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
     best: Floats = np.arange(1, run.steps + 1) * np.float64(solve.optimal_gain(problem.mdp).gain)
     margin = expected - (1 - alpha) * baseline
-    regret: Floats = best - np.cumsum(run.rewards)
-    return Evaluation(expected, baseline, margin, regret, best - expected)
+    return Evaluation(expected, baseline, margin, best - np.cumsum(run.rewards), best - expected)
 
 
 def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float) -> EpisodicEvaluation:
@@ -115,7 +120,7 @@ def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: 
     base = np.cumsum(solve.policy_values(mdp, baseline, run.horizon)[0][run.starts])
     best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
     realised = best - np.cumsum(run.rewards.sum(axis=1))
-    return EpisodicEvaluation(earned, base, earned - (1 - alpha) * base, best - earned, realised)
+    return EpisodicEvaluation(earned, base, earned - (1 - alpha) * base, realised, best - earned)
 
 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
@@ -138,12 +143,12 @@ def reward_margin(run: Run, problem: Problem, alpha: float, seed: int | np.rando
     Even an optimal policy can violate it by bad luck. `seed` draws the rewards of the baseline.
     """
     check_alpha(alpha)
-    world, coin = (np.random.default_rng(child) for child in np.random.SeedSequence(_entropy(seed)).spawn(2))
+    rng, coin = (np.random.default_rng(child) for child in np.random.SeedSequence(_entropy(seed)).spawn(2))
     agent, s, earned = FixedPolicy(problem.baseline, coin), run.start, np.empty(run.steps)
     agent.begin(s)
     for t in range(run.steps):
         pair = problem.space.pair(s, agent.act(s).action)
-        earned[t], s_next = problem.mdp.draw(world, pair)
+        earned[t], s_next = problem.mdp.draw(rng, pair)
         agent.observe(s, int(problem.space.pair_action[pair]), float(earned[t]), s_next)
         s = s_next
     return np.asarray(np.cumsum(run.rewards) - (1 - alpha) * np.cumsum(earned))

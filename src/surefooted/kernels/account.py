@@ -12,7 +12,7 @@ from surefooted.kernels.martingale import OUTWARDS, Bets, mean_at_least, place_b
 from surefooted.kernels.playing import draw_from, noisy_reward
 from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import rank_states, workspace
-from surefooted.kernels.structs import Steps, World
+from surefooted.kernels.structs import NO_NOISE, Steps, World
 
 STEPS, PROVED, PAID_IN = 0, 1, 2  # what stands where in `Account.now`
 
@@ -165,7 +165,7 @@ def play_decisions(
             k = draw_from(coins[t], rules.weights, first + begin, first + end) - first
         row = k + t * stride
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
-        draw = draws[t, 1] if world.noise > 0 else 0.0
+        draw = draws[t, 1] if world.noise != NO_NOISE else 0.0
         reward = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
         settle(account, place, first + k, reward, s + (t + 1) * places, departed)
         steps.pairs[t], steps.rewards[t], steps.next_states[t] = k, reward, s

@@ -18,7 +18,7 @@ LARGEST = 1e150  # expected visits beyond this are scaled down, long before they
 
 @njit
 def walk(chain: Table, state: int, steps: int) -> int:
-    """The state of a run after so many steps: probably one that is seen often. The draws are the same each time."""
+    """The state of a run after `steps` steps: probably one that is seen often. The draws are the same each time."""
     seed = 1
     for _ in range(steps):
         seed = seed * 16807 % 2147483647  # Park and Miller (1988)

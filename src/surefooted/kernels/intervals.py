@@ -20,7 +20,7 @@ MACHINE_EPSILON = 2.0**-52
 
 
 class Share(NamedTuple):
-    """The share of δ that one interval gets: it is one of `intervals`, which fail together with probability `delta`.
+    """The share of δ that one interval gets. The probability that any of the `intervals` fails is at most `delta`.
 
     The kind SIMPLIFIED makes no such promise: it has S A in place of the number of intervals.
     """

@@ -4,7 +4,7 @@ import numpy as np
 
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.compile import allocating, njit
-from surefooted.kernels.structs import Fields, World
+from surefooted.kernels.structs import BERNOULLI, GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, UNIFORM, Fields, World
 
 
 @njit
@@ -22,28 +22,28 @@ def draw_from(u: float, weights: Floats, first: int, last: int) -> int:
 
 @njit
 def noisy_reward(draw: float, mean: float, r_max: float, noise: int, scale: float) -> float:
-    """The reward of a step as `Noise` describes it; `draw` is uniform (kinds 1 and 4) or standard normal (2 and 3)."""
+    """The reward of a step as `Noise` describes it; `draw` is uniform, or standard normal for the Gaussian kinds."""
     half = min(mean, r_max - mean)
-    if noise == 1:
+    if noise == BERNOULLI:
         return r_max if draw * r_max < mean else 0.0
-    if noise == 2:
+    if noise == GAUSSIAN:
         return mean + scale * mean * draw
-    if noise == 3:
+    if noise == TRUNCATED_GAUSSIAN:
         return min(max(mean + min(max(scale * mean * draw, -half), half), 0.0), r_max)
-    if noise == 4:
+    if noise == UNIFORM:
         return min(max(mean + min(scale, half) * (2 * draw - 1), 0.0), r_max)
     return mean
 
 
 @allocating
-def draw_steps(world: np.random.Generator, noise: int, draws: Floats) -> None:
+def draw_steps(rng: np.random.Generator, noise: int, draws: Floats) -> None:
     """`draws` [n, 2]: what picks the next state and the reward of n steps, drawn as `TabularMDP.draw` does."""
     for t in range(len(draws)):
-        draws[t, 0] = world.random()
-        if noise == 1 or noise == 4:
-            draws[t, 1] = world.random()
-        elif noise == 2 or noise == 3:
-            draws[t, 1] = world.standard_normal()
+        draws[t, 0] = rng.random()
+        if noise == BERNOULLI or noise == UNIFORM:
+            draws[t, 1] = rng.random()
+        elif noise == GAUSSIAN or noise == TRUNCATED_GAUSSIAN:
+            draws[t, 1] = rng.standard_normal()
 
 
 @njit
@@ -77,7 +77,7 @@ def play_episode(
             k = draw_from(coins[t], weights[rule], world.pair_ptr[s], world.pair_ptr[s + 1])
         row = k + t * stride
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
-        draw = draws[t, 1] if world.noise > 0 else 0.0
+        draw = draws[t, 1] if world.noise != NO_NOISE else 0.0
         rewards[t] = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
         pairs[t], next_states[t] = k, s
         if len(allowed) > 0:

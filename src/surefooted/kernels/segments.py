@@ -9,7 +9,7 @@ from surefooted.kernels.sorting import Work, workspace
 from surefooted.kernels.structs import Book, Mixture
 from surefooted.kernels.value_iteration import step_back
 
-BASELINE_SHARE = 15  # segments of the baseline get so many times fewer sweeps: each can lose no more than a span
+BASELINE_SHARE = 15  # segments of the baseline get this many times fewer sweeps: each can lose no more than a span
 
 
 @allocating

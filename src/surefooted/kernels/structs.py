@@ -80,6 +80,9 @@ class Pool(NamedTuple):
     used: Ints  # [2]: entries of the pool in use, and transitions in it
 
 
+NO_NOISE, BERNOULLI, GAUSSIAN, TRUNCATED_GAUSSIAN, UNIFORM = 0, 1, 2, 3, 4  # kinds of reward noise
+
+
 class World(NamedTuple):
     """A true table to play on, with the noise of its rewards (`tables/reward_noise.py`).
 
@@ -92,7 +95,7 @@ class World(NamedTuple):
     p: Floats  # [nnz]
     r: Floats  # [rows]
     r_max: float
-    noise: int
+    noise: int  # NO_NOISE, BERNOULLI, ..
     scale: float
 
 

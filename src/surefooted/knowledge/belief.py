@@ -9,8 +9,8 @@ from surefooted.arrays import whole_numbers
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge import wording
-from surefooted.knowledge.contradictions import ImpossibleSteps, impossible_steps
-from surefooted.knowledge.informed_set import InformedSet
+from surefooted.knowledge.contradictions import impossible_steps
+from surefooted.knowledge.informed_set import InformedSet, Reading
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.knowledge.noise_counts import NoiseCounts
@@ -73,70 +73,61 @@ class Belief:
                     noise = NoiseCounts(knowledge.mechanics)
             informed = InformedSet(knowledge.declared, self.confidence, self.counts, self.delta, noise)
         self.knowledge, self.noise, self._informed = knowledge, noise, informed
-        self._contradictions: list[str] = []
+        self._noticed: list[str] = []  # contradictions, kept until the next call
         self._read_at: tuple[int, Ints | None] = (-1, None)  # steps in the counts at the last reading, and their visits
 
     def plausible(self) -> Plausible:
         """The set now; what it returned before may change."""
-        self.compare()
-        if self._informed is None or self._contradictions:
+        if self._informed is None or self.contradictions:
             return self._of_data.current()
-        return self._reading.plausible
-
-    def compare(self) -> None:
-        """Compare the counts with what was declared; a contradiction is kept. Once for the same counts is enough."""
-        counts = self.counts
-        if self._informed is None or self._contradictions:
-            return
-        if self._read_at[0] != counts.added or self._read_at[1] is not counts.visits:
-            self._reading, self._read_at = self._informed.read(), (counts.added, counts.visits)
-            self._contradictions = wording.conflicts(self._informed.declared, counts, self._reading)
+        return self._read(self._informed)[0].plausible
 
     @property
     def contradictions(self) -> list[str]:
-        """What was found to contradict what was declared; empty while all is well.
+        """What contradicts what was declared: what was noticed since `trust`, or else where the counts do not fit.
 
-        Steps that are impossible are found by `note` and `count`, data that do not fit by `compare`. What was found
-        stays until `trust`. Asking changes nothing.
+        Asking changes nothing.
         """
-        return list(self._contradictions)
+        found = self._noticed
+        if self._informed is not None and not found:
+            found = self._read(self._informed)[1]
+        return found.copy()
 
-    def until_contradiction(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
-        """How many of these steps there are up to and including the first that contradicts what was declared.
+    def compare(self) -> list[str]:
+        """What contradicts what was declared, which is kept from now on: an agent asks at the head of each episode."""
+        self._noticed = self.contradictions
+        return self._noticed.copy()
 
-        All of them if none does, if nothing was declared, or if a contradiction was found before.
+    def _read(self, informed: InformedSet) -> tuple[Reading, list[str]]:
+        """What the counts say now, and where they contradict what was declared; read once for the same counts."""
+        counts = self.counts
+        if self._read_at[0] != counts.added or self._read_at[1] is not counts.visits:
+            reading = informed.read()
+            self._reading = (reading, wording.conflicts(informed.declared, counts, reading))
+            self._read_at = (counts.added, counts.visits)
+        return self._reading
+
+    def notice(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
+        """The first of these steps that contradicts what was declared, which is kept; -1 if none does.
+
+        `pairs` [n] are rows of the counts: pair k of stage h is row h K + k. `noise` is [n, C]. Steps are not compared
+        if nothing was declared, or if a contradiction was noticed before.
         """
-        found = self._impossible(pairs, rewards, next_states, noise)
-        return len(pairs) if found is None or found.first < 0 else found.first + 1
+        if self.knowledge is None or self._noticed:
+            return -1
+        declared, told = self.knowledge.declared, noise if self.noise is not None else None
+        found = impossible_steps(declared, pairs, rewards, next_states, told)
+        first = found.first
+        if first >= 0:
+            self._noticed = wording.impossible_step(declared, found, first, pairs, rewards, next_states, noise)
+        return first
 
-    def count(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Count steps that are known to be possible, and their noise; whether one contradicts what was declared.
-
-        `pairs` [n] are rows of the counts: pair k of stage h is row h K + k. `noise` is [n, C].
-        """
+    def count(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
+        """Count steps that are known to be possible, and their noise; for the arrays see `notice`."""
         self.counts.add_checked(pairs, rewards, next_states)
         if self.noise is not None:
             assert noise is not None
             self.noise.add_steps(pairs % self.counts.space.n_pairs, noise)
-        return self.note(pairs, rewards, next_states, noise)
-
-    def note(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> bool:
-        """Compare steps with what was declared without counting them; whether one contradicts it, which is kept."""
-        found = self._impossible(pairs, rewards, next_states, noise)
-        if found is None or found.first < 0 or self.knowledge is None:
-            return False
-        steps = (pairs, rewards, next_states, noise)
-        self._contradictions = wording.impossible_step(self.knowledge.declared, found, found.first, *steps)
-        return True
-
-    def _impossible(
-        self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None
-    ) -> ImpossibleSteps | None:
-        """Which steps are impossible; None if nothing was declared, or a contradiction was found before."""
-        if self.knowledge is None or self._contradictions:
-            return None
-        told = noise if self.noise is not None else None
-        return impossible_steps(self.knowledge.declared, pairs, rewards, next_states, told)
 
     def check_noise(self, pair: int, noise: NoiseValue | None) -> Ints | None:
         """The noise of one step as an array [1, C]; an error if it is missing, not expected or impossible."""
@@ -157,10 +148,10 @@ class Belief:
         return column
 
     def state_dict(self) -> dict[str, Any]:
-        """What was found, the noise that was counted, and what is trusted; the counts save themselves."""
+        """What was noticed, the noise that was counted, and what is trusted; the counts save themselves."""
         noise = None if self.noise is None else self.noise.state_dict()
         trusted: Any = AS_BUILT if self.knowledge is self.built_with else self.knowledge
-        return {"contradictions": self.contradictions, "noise": noise, "trusted": trusted}
+        return {"contradictions": self._noticed.copy(), "noise": noise, "trusted": trusted}
 
     @classmethod
     def from_state_dict(
@@ -178,5 +169,5 @@ class Belief:
         if state["noise"] is not None:
             noise = NoiseCounts.from_state_dict(trusted.mechanics, state["noise"])
         belief = cls(counts, confidence, delta, trusted, noise)
-        belief.built_with, belief._contradictions = knowledge, list(state["contradictions"])
+        belief.built_with, belief._noticed = knowledge, list(state["contradictions"])
         return belief

@@ -120,7 +120,7 @@ class Knowledge:
         sets of r. Planning chooses the row a second time, for what follows: that only enlarges the set.
 
         Known means and functions are compared with the interval of the observed rewards, and the interval of a function
-        is cut to it. All these comparisons together get 5 % of δ, or less where an equal share per interval is less.
+        is cut to it. Together these comparisons get at most 5 % of δ, and no more than an equal share per interval.
         With `simplified_bernstein` the comparison uses the intervals of `likelihood`, and functions are not compared.
         Rewards that may leave [0, r_max] have no valid interval: they are compared only if their range was declared.
 

@@ -23,8 +23,7 @@ def impossible_step(
     k, y, said = pairs[i] % declared.space.n_pairs, next_states[i], []
     at, mechanics = declared.space.words(k), declared.mechanics
     if found.lost[i]:
-        why = "no noise leads there" if mechanics is not None else "not one of its successors"
-        said.append(f"{at}: led to state {y}: {why}")
+        said.append(_impossible_transitions(declared, at, np.array([y]), np.ones(1, dtype=np.int64)))
     if found.unpaid[i]:
         low, high = declared.rewards.low[k], declared.rewards.high[k]
         said.append(f"{at}: reward {rewards[i]:g} is outside [{low:g}, {high:g}]")
@@ -51,8 +50,8 @@ def conflicts(declared: Declared, counts: Counts, reading: Reading) -> list[str]
         if reading.fault[m] & OUTSIDE:
             row = slice(ptr[m], ptr[m + 1])
             lost = impossible_transitions(declared, np.full(row.stop - row.start, k), state[row])
-            shown = ", ".join(f"{y} ({n} times)" for y, n in zip(state[row][lost], count[row][lost], strict=True))
-            found += [f"{at}: led to state {shown}, which was declared impossible"] if shown else []
+            if lost.any():
+                found.append(_impossible_transitions(declared, at, state[row][lost], count[row][lost]))
         if reading.fault[m] & EMPTY:
             found.append(f"{at}: no row fits what was counted and declared")
         if reading.fault[m] & REWARD:
@@ -60,3 +59,10 @@ def conflicts(declared: Declared, counts: Counts, reading: Reading) -> list[str]
             mean = f"{n} rewards with mean {counts.reward_sum[m] / max(n, 1):g}"
             found.append(f"{at}: {mean} do not fit what was declared of them")
     return found
+
+
+def _impossible_transitions(declared: Declared, at: str, states: Ints, times: Ints) -> str:
+    """A pair led to states that are impossible, to each of them `times` [n] times, if what was declared is true."""
+    shown = ", ".join(f"{y} ({n} times)" if n > 1 else f"{y}" for y, n in zip(states, times, strict=True))
+    why = "was declared impossible" if declared.mechanics is None else "no noise explains"
+    return f"{at}: led to state {shown}, which {why}"

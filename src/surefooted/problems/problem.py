@@ -98,8 +98,8 @@ class Problem:
     def knowledge(self, *parts: str) -> Knowledge:
         """What is true of the problem: "rewards", "successors", "mechanics", or several of them, read off its table.
 
-        Mechanics imply the successors; their own rewards are left out where "rewards" says the means. With "noise" the
-        mechanics observe their noise.
+        Mechanics imply the successors. If "rewards" is named too, the mechanics' own reward function is dropped. With
+        "noise" the mechanics observe their noise.
         """
         faults = [f"there is no part {part!r}; the parts are {', '.join(PARTS)}" for part in parts if part not in PARTS]
         if "mechanics" in parts and self.mechanics is None:

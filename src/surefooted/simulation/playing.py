@@ -10,7 +10,7 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import Fields, World
+from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.simulation.noise import noise_teller
@@ -75,6 +75,10 @@ def simulate(
         if where.shape != (episodes,):
             raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
         return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
+    if not isinstance(agent, AveragePlayer):
+        name = type(agent).__name__
+        fault = f"{name} has no learner: give UCRL2, CUCRL2, UCBVI, EULER, CUCBVI or another agent with a learner"
+        raise InvalidInput("this agent cannot be simulated", [f"{fault}, or play {name} with begin, act and observe"])
     if steps is None or episodes is not None or starts is not None:
         raise InvalidInput("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
     if not is_whole(steps, 1):
@@ -121,8 +125,9 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
         taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
         done, drawn = done + taken, drawn + taken
         s = int(next_states[done - 1])
-    own = (list(agent.segments), agent.policies.copy(), list(agent.decisions))
-    return Run(start, *own, pairs, rewards, next_states)
+    decisions = [decision for decision in agent.decisions if decision.t < steps]  # not one planned at the end
+    policies = agent.policies.first(1 + max(decision.policy for decision in decisions))
+    return Run(start, agent.segments, policies, decisions, pairs, rewards, next_states)
 
 
 def _world(mdp: Dynamics) -> Fields:
@@ -174,11 +179,11 @@ def simulate_episodes(
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
 
 
-def _draws(world: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
+def _draws(rng: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
     """The numbers of each episode, [H, 1 or 2], in the order in which `TabularMDP.draw` draws them."""
-    if noise in (2, 3):
+    if noise in (GAUSSIAN, TRUNCATED_GAUSSIAN):
         while True:
-            yield np.array([(world.random(), world.standard_normal()) for _ in range(horizon)])
-    width = 1 if noise == 0 else 2
+            yield np.array([(rng.random(), rng.standard_normal()) for _ in range(horizon)])
+    width = 1 if noise == NO_NOISE else 2
     while True:
-        yield from world.random((max(1, BLOCK // (horizon * width)), horizon, width))
+        yield from rng.random((max(1, BLOCK // (horizon * width)), horizon, width))

@@ -70,13 +70,13 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
     out, earned, first = np.empty(sum(lengths)), np.zeros(2), 0
     for (policy, _), steps in zip(segments, lengths, strict=True):
         if policy.horizon is None:
-            stages = [(policy, steps)]
+            rules = [(policy, steps)]
         elif steps <= policy.horizon:
-            stages = [(policy.rule(h), 1) for h in range(steps)]
+            rules = [(policy.rule(h), 1) for h in range(steps)]
         else:
             fault = f"a policy with {policy.horizon} decision rules cannot play {steps} steps"
             raise InvalidInput("policy and segment do not fit", [fault])
-        for rule, length in stages:
+        for rule, length in rules:
             chain = induced_chain(mdp, rule)
             part = out[first : first + length]
             chains.accumulate_rewards(chain, earned, x, part)

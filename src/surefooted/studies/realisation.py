@@ -90,9 +90,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
 
 def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats]:
     """The regret of the rewards that were drawn, and the expected regret of the policies that were played."""
-    if isinstance(result, EpisodicEvaluation):
-        return result.realised_regret, result.regret
-    return result.regret, result.pseudo_regret
+    return result.realised_regret, result.expected_regret
 
 
 def baseline_play(played: Run | EpisodicRun) -> Ints:

@@ -108,10 +108,15 @@ class PolicyLog(Sequence[Policy]):
 
     def copy(self) -> "PolicyLog":
         """An independent log of the same policies."""
+        return self.first(len(self))
+
+    def first(self, n: int) -> "PolicyLog":
+        """An independent log of the first n policies."""
         other = PolicyLog(whole=self._room)
-        other._kept, other._anchor = list(self._kept), list(self._anchor)
-        other._ids = {key: list(ids) for key, ids in self._ids.items()}
-        other._last, other._newest = self._last, self._newest
+        other._kept, other._anchor = self._kept[:n], self._anchor[:n]
+        other._ids = {key: [i for i in ids if i < n] for key, ids in self._ids.items()}
+        other._last = self._last if self._last[1] < n else (None, -1)
+        other._newest = self._newest if n >= len(self) else self[n - 1] if n else None
         return other
 
 

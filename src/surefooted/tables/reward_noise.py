@@ -10,9 +10,16 @@ from typing import Literal
 import numpy as np
 
 from surefooted.errors import InvalidInput
+from surefooted.kernels import structs
 
 Kind = Literal["none", "bernoulli", "gaussian", "truncated_gaussian", "uniform"]
-KINDS: tuple[Kind, ...] = ("none", "bernoulli", "gaussian", "truncated_gaussian", "uniform")
+KINDS: dict[Kind, int] = {  # the number by which kernels know each
+    "none": structs.NO_NOISE,
+    "bernoulli": structs.BERNOULLI,
+    "gaussian": structs.GAUSSIAN,
+    "truncated_gaussian": structs.TRUNCATED_GAUSSIAN,
+    "uniform": structs.UNIFORM,
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Noise:
     @property
     def code(self) -> int:
         """The kind as a number, for the kernels."""
-        return KINDS.index(self.kind)
+        return KINDS[self.kind]
 
     def draw(self, rng: np.random.Generator, mean: float, r_max: float) -> float:
         """One reward with the given mean; draws one random number, or none if there is no noise."""
