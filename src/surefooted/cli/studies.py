@@ -135,7 +135,8 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
 
     several = [load(directory) for directory in directories]
     titles = distinct_titles(several)
-    _print_settings([row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)])
+    rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
+    _print_settings(rows, {results.study.unit for results in several})
     for path in draw(several, out, formats):
         click.echo(path, err=True)
 
@@ -177,7 +178,7 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
         settings = [_without_nan(row) for row in rows]
         print_json({"study": study.name, "directory": str(results.path), "settings": settings})
     else:
-        _print_settings(rows)
+        _print_settings(rows, {study.unit})
     return results if shard[1] == 1 else None
 
 
@@ -186,27 +187,15 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def _print_settings(rows: list[dict[str, Any]]) -> None:
+def _print_settings(rows: list[dict[str, Any]], units: set[str]) -> None:
     """A line for each setting, each mean with the half-width of its 95 % confidence interval."""
-    head = [
-        "setting",
-        "runs",
-        "expected regret",
-        "with the baseline",
-        "violated initially",
-        "runs violated",
-        "smallest margin",
-        "s/run",
-    ]
-    lines = [head]
-    for row in rows:
-        cells = [row["setting"], str(row["realisations"])]
-        for name, form in (("pseudo_regret", "{:.0f}"), ("baseline_steps", "{:.0f}"), ("violations_initial", "{:.1%}")):
-            half = row[f"{name}_half"]
-            cells.append(form.format(row[name]) + (f" ± {form.format(half)}" if half == half else ""))
-        cells += [str(row["runs_violated"]), f"{row['min_margin']:.2f}", f"{row['seconds']:.2f}"]
-        lines.append(cells)
-    print_table(lines, right=set(range(1, len(head))))
+    from surefooted.studies.columns import SUMMARIES
+    from surefooted.studies.statistics import cell
+
+    shown, unit = [summary for summary in SUMMARIES if summary.short], " or ".join(sorted(units, reverse=True))
+    head = ["setting", "runs", *(summary.short.format(unit=unit) for summary in shown)]
+    lines = [[row["setting"], str(row["realisations"]), *(cell(s, row, thousands="") for s in shown)] for row in rows]
+    print_table([head, *lines], right=set(range(1, len(head))))
 
 
 def _shard(text: str | None) -> tuple[int, int]:

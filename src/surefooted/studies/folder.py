@@ -16,38 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.studies import columns
 from surefooted.studies.manifest import manifest, session
 from surefooted.studies.reading import read
 from surefooted.studies.spec import NOT_IDENTITY, StudySpec, Task, tasks
 from surefooted.tables.files import replacing, write
 
-RUNS = pa.schema(
-    [
-        ("agent", pa.string()),
-        ("label", pa.string()),
-        ("alpha", pa.float64()),
-        ("setting", pa.int64()),
-        ("realisation", pa.int64()),
-        ("seed", pa.string()),
-        ("steps", pa.int64()),
-        ("episodes", pa.int64()),
-        ("baseline_steps", pa.int64()),
-        ("distinct_policies", pa.int64()),
-        ("regret", pa.float64()),
-        ("pseudo_regret", pa.float64()),
-        ("violations_initial", pa.float64()),
-        ("violations_total", pa.int64()),
-        ("min_margin", pa.float64()),
-        ("first_violation", pa.int64()),
-        ("seconds", pa.float64()),
-    ]
-)
-
-_NUMBERS = ("regret", "pseudo_regret", "margin", "margin_min", "budget")
-_WHOLE = pa.int64()
-CURVE = pa.schema([("step", _WHOLE), *((name, pa.float64()) for name in _NUMBERS), ("baseline_steps", _WHOLE)])
-RUN = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its curve's points get, too
-CURVES = pa.schema([*(RUNS.field(name) for name in RUN), *CURVE])
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+RUNS = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.RUNS])
+CURVE = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.CURVE])
+CURVES = pa.schema([*(RUNS.field(name) for name in columns.CURVE_KEYS), *CURVE])
 
 
 class Folder:
@@ -194,8 +172,8 @@ def _content(part: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
     try:
         curve = pq.read_table(part)
         content: dict[str, Any] = json.loads((curve.schema.metadata or {})[b"surefooted"])
-        missing = [column for column in RUNS.names if column not in content["row"]]
-        missing += [column for column in CURVE.names if column not in curve.column_names]
+        missing = [name for name in RUNS.names if name not in content["row"]]
+        missing += [name for name in CURVE.names if name not in curve.column_names]
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
@@ -205,7 +183,7 @@ def _content(part: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
 
 def _with_run(curve: pa.Table, row: dict[str, Any]) -> pa.Table:
     """A curve whose points name the run that they belong to."""
-    run = [pa.array([row[name]] * curve.num_rows, RUNS.field(name).type) for name in RUN]
+    run = [pa.array([row[name]] * curve.num_rows, RUNS.field(name).type) for name in columns.CURVE_KEYS]
     return pa.table([*run, *curve.columns], names=CURVES.names).cast(CURVES)
 
 

@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 
 from surefooted.evaluation.summary import of_problem
+from surefooted.studies.columns import SUMMARIES
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
-from surefooted.studies.statistics import interval, table
+from surefooted.studies.statistics import cell, interval, table
 from surefooted.tables.files import write
 
-COLUMNS = {  # of the table: its heading, the column of `statistics.table`, how it is printed
-    "regret": ("regret", "{:,.0f}"),
-    "expected regret": ("pseudo_regret", "{:,.0f}"),
-    "played with the baseline": ("baseline_steps", "{:,.0f}"),
-    "distinct policies": ("distinct_policies", "{:,.0f}"),
-    "violated of the initial phase": ("violations_initial", "{:.1%}"),
-    "smallest margin": ("min_margin", "{:,.2f}"),
-    "seconds per run": ("seconds", "{:.2f}"),
-}
 CAPTIONS = {
     "regret": "Expected regret: mean and 95 % confidence band. Dashed: the regret of always playing the baseline.",
     "margin": "The exact margin over (1 − α) of the baseline: mean (thick) and smallest of all realisations (thin). "
@@ -68,7 +60,7 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     about = f"Unfinished: {done} of {asked} runs of {about}" if done < asked else about
     body.append(f"<p class=soft>{_text(about)}</p><p>{_text(study.about)}</p>")
     body.append(f"<p>{_text(_verdict(rows))}</p>")
-    body.append("<h2>Results</h2>" + _results(rows))
+    body.append("<h2>Results</h2>" + _results(rows, study.unit))
     body.append("<div class=figures>")
     for name, caption in CAPTIONS.items():
         body.append(_figure(figures[name], caption))
@@ -95,18 +87,13 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     return " ".join(said)
 
 
-def _results(rows: list[dict[str, Any]]) -> str:
+def _results(rows: list[dict[str, Any]], unit: str) -> str:
     """The table of the settings."""
-    head = ["setting", "runs", *COLUMNS, "runs with a violation"]
-    lines = []
-    for row in rows:
-        cells = [row["setting"], str(row["realisations"])]
-        for name, form in COLUMNS.values():
-            half = row.get(f"{name}_half", np.nan)
-            with_half = np.isfinite(half) and name != "seconds"
-            cell = form.format(row[name]) + (f"\u00a0±\u00a0{form.format(half)}" if with_half else "")
-            cells.append(cell.replace(",", THIN_SPACE))
-        lines.append([*cells, str(row["runs_violated"])])
+    head = ["setting", "runs", *(summary.heading.format(unit=unit) for summary in SUMMARIES)]
+    lines = [
+        [row["setting"], str(row["realisations"]), *(cell(s, row, THIN_SPACE, "\u00a0") for s in SUMMARIES)]
+        for row in rows
+    ]
     note = "Mean ± half-width of its 95 % confidence interval (Student's t); the smallest margin is over all runs."
     return _table(head, lines) + f"<p class=soft>{_text(note)}</p>"
 

@@ -22,6 +22,8 @@ import numpy as np
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from surefooted.studies.columns import NUMBERS
+
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[
     tuple[Share, ...],
@@ -30,10 +32,6 @@ Shares = Annotated[
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
 NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
-NUMBERS = (
-    *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
-    *("violations_initial", "violations_total", "min_margin", "seconds"),
-)  # the columns of a run that are numbers
 
 
 class _Strict(BaseModel):
