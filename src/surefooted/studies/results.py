@@ -1,6 +1,5 @@
 """The results of a study: its tables, for figures, reports and analyses of your own."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from surefooted.errors import UnreadableFile
 from surefooted.problems import Problem
 from surefooted.studies.building import build_problem
-from surefooted.studies.folder import Folder
+from surefooted.studies.folder import Folder, Tables
 from surefooted.studies.spec import Setting, StudySpec
 
 
@@ -36,24 +34,12 @@ class Results:
     path: Path
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read the directory of a study; its tables are made again if they do not hold all parts."""
-        folder = Folder(path)
-        study, runs = folder.held, folder.path / "runs.parquet"
-        if folder.recorded not in (None, study.identity):
-            raise UnreadableFile(
-                f"{path}: the runs do not belong to study.toml: it was changed, or another version wrote the runs"
-            )
-        if folder.parts.exists() and not folder.is_combined():
-            folder.combine()
-        if not runs.exists() or pq.read_metadata(runs).num_rows == 0:
-            raise UnreadableFile(f"{path} holds no finished run yet")
-        try:
-            table, curves = (pq.read_table(folder.path / f"{name}.parquet") for name in ("runs", "curves"))
-            about = json.loads((folder.path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, pa.ArrowException, ValueError) as error:
-            raise UnreadableFile(f"{path} is damaged: {error}") from error
-        return cls(study, table.replace_schema_metadata(None), curves, about, folder.path)
+    def of(cls, folder: Folder, tables: Tables) -> Self:
+        """The results in a directory, whose tables are at hand."""
+        if tables.runs.num_rows == 0:
+            raise UnreadableFile(f"{folder.path} holds no finished run yet")
+        runs = tables.runs.replace_schema_metadata(None)
+        return cls(folder.study, runs, tables.curves, folder.manifest(), folder.path)
 
     @cached_property
     def problem(self) -> Problem:
@@ -84,4 +70,5 @@ def load(path: str | Path) -> Results:
     results = sf.studies.load("results/inventory")
     results.runs.to_pandas().groupby("label").pseudo_regret.mean()
     """
-    return Results.load(path)
+    folder = Folder.at(path)
+    return Results.of(folder, folder.tables())

@@ -22,6 +22,7 @@ import numpy as np
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from surefooted.errors import InvalidInput
 from surefooted.studies.columns import NUMBERS
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -189,6 +190,8 @@ class Task:
 
 def tasks(study: StudySpec, shard: tuple[int, int] = (1, 1)) -> list[Task]:
     """All tasks of a study, realisation by realisation; with a shard (i, n), every n-th task from the i-th on."""
+    if not 1 <= shard[0] <= shard[1]:
+        raise InvalidInput("this study cannot be run", [f"shard {shard[0]}/{shard[1]}: I/N needs 1 <= I <= N"])
     every = [Task(s.index, k) for k in range(study.realisations) for s in study.settings]
     return every[shard[0] - 1 :: shard[1]]
 
