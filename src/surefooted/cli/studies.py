@@ -105,8 +105,10 @@ def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None
     from surefooted.studies.figures import make_figures
     from surefooted.studies.results import load
 
-    for path in make_figures(load(directory), out, formats):
+    results = load(directory)
+    for path in make_figures(results, out, formats):
         click.echo(path)
+    _say_lack(results)
 
 
 @click.command()
@@ -119,7 +121,9 @@ def report(directory: Path, out: Path | None) -> None:
     from surefooted.studies.report import make_report
     from surefooted.studies.results import load
 
-    click.echo(make_report(load(directory), out))
+    results = load(directory)
+    click.echo(make_report(results, out))
+    _say_lack(results)
 
 
 @click.command()
@@ -180,6 +184,12 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
     else:
         _print_settings(rows, {study.unit})
     return results if shard[1] == 1 else None
+
+
+def _say_lack(results: "Results") -> None:
+    """Say on stderr what figures and reports leave out, if anything."""
+    if results.lack:
+        click.echo(results.lack, err=True)
 
 
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:

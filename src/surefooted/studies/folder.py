@@ -2,6 +2,7 @@
 
     DIR/study.toml      the study, resolved          DIR/parts/000-000007.parquet   one run: its curve and its row
     DIR/manifest.json   versions, machine, seeds     DIR/runs.parquet, curves.parquet   all runs
+    DIR/truth.npz       what is exactly true of the problem, for figures and the report
 
 Every file is replaced only once the new one is complete. A part that is truncated, or that belongs to another study, is
 reported and run again.
@@ -17,8 +18,10 @@ import pyarrow.parquet as pq
 from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.studies import columns
 from surefooted.studies.manifest import manifest, session
-from surefooted.studies.reading import read
+from surefooted.studies.reading import read_resolved
 from surefooted.studies.spec import NOT_IDENTITY, StudySpec, Task, tasks
+from surefooted.studies.truth import Truth
+from surefooted.tables import files
 from surefooted.tables.files import replacing, write
 
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
@@ -54,7 +57,7 @@ class Folder:
         path = Path(path)
         if not (path / "study.toml").exists():
             raise UnreadableFile(f"{path} holds no study: there is no study.toml in it")
-        folder = cls(path, read(path / "study.toml"))
+        folder = cls(path, read_resolved(path / "study.toml"))
         if not folder._is_of_its_study():
             raise UnreadableFile(
                 f"{path}: the runs do not belong to study.toml: it was changed, or another version wrote the runs"
@@ -66,7 +69,7 @@ class Folder:
         """A directory that is ready for the runs of a study; an error if it holds another study, or other files."""
         path = Path(path)
         if (path / "study.toml").exists():
-            held = read(path / "study.toml")
+            held = read_resolved(path / "study.toml")
             if held.identity != study.identity:
                 hint = "Choose another --out, or remove the directory."
                 raise InvalidInput(f"{path} holds another study, {held.name!r}", _differences(held, study), hint)
@@ -145,18 +148,32 @@ class Folder:
                     faults.append(str(error))
         return parts, faults
 
+    def truth(self) -> Truth | None:
+        """What is exactly true of the problem; None if it is not here, as in directories of older versions."""
+        try:
+            identity, truth = files.load(
+                self.path / "truth.npz", lambda columns: (str(columns["study"]), Truth.from_columns(columns))
+            )
+        except UnreadableFile:
+            return None
+        return truth if identity == self.study.identity else None
+
+    def save_truth(self, truth: Truth) -> None:
+        """Store what is exactly true of the problem."""
+        files.save(self.path / "truth.npz", truth.columns() | {"study": self.study.identity})
+
     def tables(self) -> Tables:
         """The tables of all runs; they are made again from the parts if they do not hold all of them."""
-        files = [self.path / f"{name}.parquet" for name in Tables._fields]
+        both = [self.path / f"{name}.parquet" for name in Tables._fields]
         times = [part.stat().st_mtime for part in self.parts.glob("*.parquet")]
         try:
-            if files[0].stat().st_mtime >= max(times, default=0.0):
-                tables = Tables(*(pq.read_table(file) for file in files))
+            if both[0].stat().st_mtime >= max(times, default=0.0):
+                tables = Tables(*(pq.read_table(file) for file in both))
                 if not self.parts.exists() or self._holds(tables, len(times)):
                     return tables
         except (OSError, pa.ArrowException) as error:
             if not self.parts.exists():
-                fault = f"is damaged: {error}" if files[0].exists() else "holds no finished run yet"
+                fault = f"is damaged: {error}" if both[0].exists() else "holds no finished run yet"
                 raise UnreadableFile(f"{self.path} {fault}") from error
         return self.combine()
 
@@ -185,7 +202,7 @@ class Folder:
 
 def _may_be_starting(path: Path) -> bool:
     """Whether a directory holds only files of a study, which another shard may be starting at this moment."""
-    ours = ("parts", "manifest.json", "study.toml")
+    ours = ("parts", "manifest.json", "study.toml", "truth.npz")
     return all(file.name in ours or file.name.startswith(".") for file in path.iterdir())
 
 

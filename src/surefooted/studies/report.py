@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from surefooted.evaluation.summary import of_problem
 from surefooted.studies.columns import SUMMARIES
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
@@ -62,9 +61,8 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     body.append(f"<p>{_text(_verdict(rows))}</p>")
     body.append("<h2>Results</h2>" + _results(rows, study.unit))
     body.append("<div class=figures>")
-    for name, caption in CAPTIONS.items():
-        body.append(_figure(figures[name], caption))
-    body.append("</div>")
+    body += [_figure(figures[name], caption) for name, caption in CAPTIONS.items() if name in figures]
+    body.append("</div>" + (f"<p class=soft>{_text(results.lack)}</p>" if results.lack else ""))
     body.append("<h2>The paper's numbers beside ours</h2>" + _claims(results))
     body.append("<h2>What was run</h2><pre>" + _text(study.to_toml()) + "</pre>")
     body.append("<h2>How to run it again</h2>" + _again(results))
@@ -101,11 +99,9 @@ def _results(rows: list[dict[str, Any]], unit: str) -> str:
 def _claims(results: Results) -> str:
     """Every number that the paper prints, our number, and a note on the difference."""
     rows = []
-    for fact in of_problem(results.problem, False):
-        if fact.paper is not None:
-            ours = f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
-            differs = "" if ours == f"{fact.paper:g}" else "The paper does not define its problem completely."
-            rows.append([fact.words, f"{fact.paper:g}", ours, differs])
+    for fact in results.truth.printed if results.truth is not None else ():
+        differs = "" if fact.ours == f"{fact.paper:g}" else "The paper does not define its problem completely."
+        rows.append([fact.words, f"{fact.paper:g}", fact.ours, differs])
     for claim in results.study.claims:
         rows.append([claim.what, f"{claim.value:g}", _ours(results, claim.agent, claim.column), claim.note])
     if not rows:
@@ -127,9 +123,10 @@ def _ours(results: Results, agent: str | None, column: str | None) -> str:
 def _again(results: Results) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in results.manifest.get("versions", {}).items())
     commit = results.manifest.get("commit") or "none known"
+    python = _text(str(results.manifest.get("python")))
     lines = [
         "<pre>surefooted run study.toml --out DIR\nsurefooted report DIR</pre>",
-        f"<p class=soft>with the study above as <code>study.toml</code>. Python {results.manifest.get('python')}, ",
+        f"<p class=soft>with the study above as <code>study.toml</code>. Python {python}, ",
         f"{_text(versions)}; commit {_text(commit)}. Results do not depend on the engine or the number of workers.</p>",
     ]
     return "".join(lines)

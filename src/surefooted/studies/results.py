@@ -1,7 +1,7 @@
 """The results of a study: its tables, for figures, reports and analyses of your own."""
 
+import shlex
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surefooted.errors import UnreadableFile
-from surefooted.problems import Problem
-from surefooted.studies.building import build_problem
 from surefooted.studies.folder import Folder, Tables
 from surefooted.studies.spec import Setting, StudySpec
+from surefooted.studies.truth import Truth
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,7 @@ class Results:
     - `curves`: a pyarrow Table with the curves of all realisations, downsampled.
     - `manifest`: versions, machine, seeds.
     - `path`: the directory of the study.
+    - `truth`: what is exactly true of the problem; None if an older version ran the study.
     """
 
     study: StudySpec
@@ -32,19 +32,26 @@ class Results:
     curves: pa.Table
     manifest: dict[str, Any]
     path: Path
+    truth: Truth | None = None
 
     @classmethod
-    def of(cls, folder: Folder, tables: Tables) -> Self:
-        """The results in a directory, whose tables are at hand."""
+    def of(cls, folder: Folder, tables: Tables, truth: Truth | None) -> Self:
+        """The results in a directory, whose tables and truth are at hand."""
         if tables.runs.num_rows == 0:
             raise UnreadableFile(f"{folder.path} holds no finished run yet")
         runs = tables.runs.replace_schema_metadata(None)
-        return cls(folder.study, runs, tables.curves, folder.manifest(), folder.path)
+        return cls(folder.study, runs, tables.curves, folder.manifest(), folder.path, truth)
 
-    @cached_property
-    def problem(self) -> Problem:
-        """The problem of the study."""
-        return build_problem(self.study.problem)
+    @property
+    def lack(self) -> str:
+        """What figures and reports have to leave out, in one sentence; empty if they show everything."""
+        if self.truth is not None and self.truth.sketch is not None:
+            return ""
+        if self.truth is not None:
+            return "The picture of the problem is left out, since its exact answers did not converge."
+        command = shlex.join(["surefooted", "run", str(self.path / "study.toml"), "--out", str(self.path)])
+        what = "the regret of the baseline, the picture of the problem and the paper's numbers about it are left out"
+        return f"{self.path} has no readable truth.npz, so {what}; if you trust the study, add it with: {command}"
 
     @property
     def settings(self) -> list[Setting]:
@@ -67,8 +74,10 @@ class Results:
 def load(path: str | Path) -> Results:
     """The results of the study in a directory, as `run_study` or `surefooted run` left them.
 
+    Nothing that the study names is imported, opened or built.
+
     results = sf.studies.load("results/inventory")
     results.runs.to_pandas().groupby("label").pseudo_regret.mean()
     """
     folder = Folder.at(path)
-    return Results.of(folder, folder.tables())
+    return Results.of(folder, folder.tables(), folder.truth())

@@ -16,6 +16,7 @@ from surefooted.studies.engines import Failure, engine
 from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
+from surefooted.studies.truth import Truth
 from surefooted.tables.files import write
 
 
@@ -59,8 +60,12 @@ def run_study(
         raise InvalidInput("this study cannot be run", [f"jobs {jobs} must be at least 1"])
     wanted = tasks(study, shard)
     play = engine(engine_name)
-    check(study)
+    problem = check(study)
     folder = Folder.prepare(out, study, resume)
+    truth = folder.truth()
+    if truth is None:
+        truth = Truth.of(study, problem)
+        folder.save_truth(truth)
     done, damaged = folder.finished(wanted)
     todo = [task for task in wanted if task not in done]
     display = Display(study, todo, done, quiet)
@@ -100,7 +105,7 @@ def run_study(
     tables = folder.combine()
     if failures:
         raise SurefootedError(_report(study, folder, failures))
-    return Results.of(folder, tables)
+    return Results.of(folder, tables, truth)
 
 
 def _cores() -> int:

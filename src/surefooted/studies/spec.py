@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from surefooted.errors import InvalidInput
 from surefooted.studies.columns import NUMBERS
+from surefooted.tables.space import Ints
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[
@@ -139,6 +140,11 @@ class StudySpec(_Strict):
     def initial(self) -> int:
         """The length of the initial phase, whose violations are counted separately; by default a tenth of the run."""
         return self.record.initial or max(1, self.length // 10)
+
+    @property
+    def recorded(self) -> Ints:
+        """The steps (or episodes) after which a curve has a point, [points]."""
+        return np.unique(np.ceil(np.linspace(0, self.length, self.record.points + 1)[1:]).astype(np.int64))
 
     @cached_property
     def settings(self) -> "list[Setting]":
