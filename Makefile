@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two processes, each with whole files, in the order of tests/conftest.py: the longest first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-CAMPAIGNS := adversarial adversarial_episodes adversarial_structure
+CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_account
 SHARE := 1
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes certificates
 
@@ -52,9 +52,9 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(PYTEST) -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
 
-campaign: $(CAMPAIGNS) ## Check every certificate against the exact margin on 5 000 adversarial problems (25 minutes)
+campaign: $(CAMPAIGNS) ## Check every certificate against the exact margin on 7 000 adversarial problems (35 minutes)
 
-adversarial adversarial_episodes: PROBLEMS := 2000
+adversarial adversarial_episodes adversarial_account: PROBLEMS := 2000
 adversarial_structure: PROBLEMS := 1000
 $(CAMPAIGNS): $(VENV)/.developing
 	@$(BIN)/python tests/$@.py $$(($(PROBLEMS) / $(SHARE))) 1

@@ -112,6 +112,11 @@ def _cucrl2() -> None:
         for certificate, confidence, baseline in product(CERTIFICATES, (BALLS[0], BOXES[-1]), _baselines(problem)):
             chosen = {"certificate": certificate, "confidence": getattr(sf.confidence, confidence)}
             _play(problem, sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, **chosen))
+        for known in ({}, {"knowledge": problem.knowledge("rewards")}):
+            told = _baselines(problem)[0]
+            agent = sf.CUCRL2(problem.space, baseline=told, alpha=ALPHA, condition="decisions", **known)
+            _play(problem, agent)
+            agent.act(0)
 
 
 def _learners() -> list[Any]:
