@@ -127,6 +127,21 @@ def test_rounding_of_sums_only_widens_the_interval(kernel, low, width, share, n)
     assert Fraction(high) - Fraction(upper) <= Fraction(ends[1] * (1 + 1e-12))
 
 
+@both_distances
+@pytest.mark.parametrize(("origin", "width"), [(0.9, 1e-5), (-3.0, 4e-5), (1000.0, 1e-2), (0.0, 1.0)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("n", [100, 10**4])
+def test_the_worst_rounding_of_sums_does_not_raise_the_bound(kernel, origin, width, sign, n):
+    """Sums of n terms may be off by n 2^-52 of them, each in the direction that hurts."""
+    rewards, off, x = [origin + sign * width / 5, origin + sign * width], n * 2.0**-52, 5.0
+    distances = [abs(Fraction(reward) - Fraction(origin)) for reward in rewards]
+    exact = oracles.mean_distance(n, float(n / 2 * sum(distances)), float(n / 2 * sum(d * d for d in distances)), x)
+    total, square = n / 2 * sum(rewards), n / 2 * sum(reward**2 for reward in rewards)
+    for one in (total * (1 - off), total, total * (1 + off)):
+        for other in (square * (1 - off), square, square * (1 + off)):
+            assert kernel(float(n), one, other, origin, sign, x) <= exact
+
+
 def test_rounding_costs_next_to_nothing_in_the_usual_range():
     n, mean = 1e6, 0.3
     low = mean_distance(n, n * mean, n * (mean**2 + 1e-4), 0.0, 1.0, 10.0)
