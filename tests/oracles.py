@@ -5,6 +5,7 @@ boolean `available` [S, A]. Arrays of `Fraction` (see `exact`) are solved exactl
 """
 
 import itertools
+import math
 from fractions import Fraction
 from functools import cache
 
@@ -390,3 +391,18 @@ def random_set(form, kind, seed, n_states=None, n_actions=None):
         "width": np.array(width) if form == "ball" else None,
     }
     return p, r, available, fields
+
+
+def mean_distance(n, s, q, x):
+    """The bound of docs/guarantees.md, Mean rewards, by bisection on ln p: n distances >= 0 with sum s, squares q."""
+    if s <= 0:
+        return 0.0
+    k = min(s * s / q, n)
+    m = n - k
+    level = math.lgamma(k + 1) + math.lgamma(m + 1) - math.lgamma(n + 2) - math.log(math.exp(x) + 1)
+    below, above = -1e4, math.log(k / (n + 1))
+    for _ in range(100):
+        middle = (below + above) / 2
+        enough = k * middle + (m + 1) * math.log1p(-math.exp(middle)) >= level
+        below, above = (below, middle) if enough else (middle, above)
+    return q / s * math.exp(below)

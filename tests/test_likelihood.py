@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import betaln
 from scipy.stats import binom
 
+import oracles
 import surefooted as sf
 from surefooted.kernels import intervals
 
@@ -65,7 +66,7 @@ def counted(steps, r_max=2.0):
 def test_the_set_uses_these_intervals_with_a_share_of_delta_for_each():
     counts = counted([(0.5, 0)] * 30 + [(1.5, 1)] * 10)
     plausible = sf.confidence.likelihood(counts, 0.1)
-    x = math.log((3 + 2) * 4 / 0.1)  # S + 2 intervals for each of four pairs
+    x = math.log((3 + 1) * 4 / 0.1)  # S + 1 intervals for each of four pairs
     row = dict(
         zip(plausible.next_state[:2].tolist(), zip(plausible.p_lower, plausible.p_upper, strict=True), strict=True)
     )
@@ -73,16 +74,18 @@ def test_the_set_uses_these_intervals_with_a_share_of_delta_for_each():
     assert row[1] == pytest.approx(intervals.likelihood_interval(10.0, 40.0, x))
     assert plausible.unseen[0] == pytest.approx(intervals.likelihood_interval(0.0, 40.0, x)[1])
     assert plausible.unseen[1:].tolist() == [1.0, 1.0, 1.0]
-    lower, upper = intervals.likelihood_interval(15.0, 40.0, x)  # rewards sum to 30, over r_max 2
-    assert (plausible.r_lower[0], plausible.r_upper[0]) == (pytest.approx(2 * lower), pytest.approx(2 * upper))
+    y = x + math.log(2)  # for each end of the reward interval; rewards sum to 30, their squares to 30
+    lower, upper = oracles.mean_distance(40, 30, 30, y), 2 - oracles.mean_distance(40, 50, 70, y)
+    assert (plausible.r_lower[0], plausible.r_upper[0]) == (pytest.approx(lower), pytest.approx(upper))
     assert (plausible.r_lower[1], plausible.r_upper[1]) == (0.0, 2.0)
 
 
-def test_rewards_that_hardly_vary_get_the_narrower_bernstein_interval():
-    # 10 000 rewards of 1: sigma 0, width 3 r_max ln(3 (S + 2) K n (n + 1) / delta) / n by hand
+def test_rewards_that_do_not_vary_have_a_narrow_interval():
+    # n = 10 000 rewards of 1: p^n (1 - p) = 1 / (n + 1) / (e^y + 1), so n w - ln(n w) = y for p = 1 - w, nearly
     plausible = sf.confidence.likelihood(counted([(1.0, 0)] * 10_000), 0.1)
-    width = 3 * 2 * math.log(3 * 5 * 4 * 10_000 * 10_001 / 0.1) / 10_000
-    assert (plausible.r_lower[0], plausible.r_upper[0]) == (pytest.approx(1 - width), pytest.approx(1 + width))
+    width = 1 - plausible.r_lower[0]
+    assert 10_000 * width - math.log(10_000 * width) == pytest.approx(math.log(2 * 4 * 4 / 0.1), abs=2e-2)
+    assert plausible.r_upper[0] == pytest.approx(1 + width, rel=1e-6)
 
 
 @pytest.mark.parametrize("p", [0.02, 0.5])

@@ -149,7 +149,7 @@ def interval(kind, hits, n, J, delta):
 def constraints(mechanics, counts, kind, delta):
     """By law: the rows of A q <= b that the intervals of all needed events mean."""
     events = needed_events(mechanics)
-    J = len(canonical(mechanics, events)) + counts.n_rows * (2 if kind is likelihood else 1)
+    J = len(canonical(mechanics, events)) + counts.n_rows
     rows = [([], []) for _ in mechanics.sizes]
     for i, event in events:
         n, hits = draws_of(mechanics, counts, i, event)
@@ -318,7 +318,7 @@ def test_the_intervals_of_a_stock_room_by_hand():
     assert draws_of(room, counts, 0, {0}) == (55, 10) and draws_of(room, counts, 0, {1}) == (15, 11)
     assert draws_of(room, counts, 0, {2, 3}) == (15, 4) and draws_of(room, counts, 0, {3}) == (10, 4)
     known = Knowledge(room.space, mechanics=room)
-    x = math.log((5 + 2 * 10) / 0.1)  # five events and two reward intervals for each of ten pairs
+    x = math.log((5 + 10) / 0.1)  # five events and a reward interval for each of ten pairs
     plausible = known.plausible(likelihood, counts, 0.1)
     k = room.space.pair(1, 1)  # level 2, never tried: d >= 2, d = 1, d = 0
     row = slice(plausible.next_ptr[k], plausible.next_ptr[k + 1])
@@ -459,7 +459,7 @@ def test_cells_that_are_no_products_are_learnt_too(seed):
     if seed == 0:
         assert known.declared.n_row_intervals == 5  # the five sums; every pair counts for each
         sums = np.bincount(counts.rows()[1], weights=counts.rows()[2])
-        x = math.log((5 + 2 * 5) / 0.1)
+        x = math.log((5 + 5) / 0.1)
         for j in range(5):
             low, high = intervals.likelihood_interval(sums[j], 5000.0, x)
             assert low - 1e-11 <= plausible.p_lower[j] and plausible.p_upper[j] <= high + 1e-11

@@ -646,15 +646,13 @@ def test_the_logarithms_of_staged_sets_count_the_pairs_of_all_stages(confident):
             width_r, width_p = deviation * math.sqrt(2 * x / n) + 9 * x / n, sd * math.sqrt(2 * x / n) + 3 * x / n
             assert known.unseen[m] == pytest.approx(min(3 * x / n, 1))
         else:
-            x, count = math.log((S + 2) * K * H / delta), p * n
+            x, count = math.log((S + 1) * K * H / delta), p * n
             lower, upper = np.array([intervals.likelihood_interval(float(c), float(n), x) for c in count]).T
             assert known.p_lower[row] == pytest.approx(lower) and known.p_upper[row] == pytest.approx(upper)
             assert known.unseen[m] == pytest.approx(intervals.likelihood_interval(0.0, float(n), x)[1])
-            lower, upper = intervals.likelihood_interval(counts.reward_sum[m] / 3, float(n), x)
-            y = math.log(3 * (S + 2) * K * H * n * (n + 1) / delta)
-            width = deviation * math.sqrt(2 * y / n) + 9 * y / n
-            assert known.r_lower[m] == pytest.approx(max(3 * lower, mean - width, 0))
-            assert known.r_upper[m] == pytest.approx(min(3 * upper, mean + width, 3))
+            s, q, y = counts.reward_sum[m], counts.reward_square[m], x + math.log(2)
+            assert known.r_lower[m] == pytest.approx(oracles.mean_distance(n, s, q, y))
+            assert known.r_upper[m] == pytest.approx(3 - oracles.mean_distance(n, 3 * n - s, 9 * n - 6 * s + q, y))
             continue
         assert known.r_lower[m] == pytest.approx(max(mean - width_r, 0))
         assert known.r_upper[m] == pytest.approx(min(mean + width_r, 3))
@@ -735,7 +733,7 @@ def fill(kernel, kind, counts, todo, seen, boxes, rows):
     numbers = {
         intervals.SIMPLIFIED: S * counts.space.n_actions * counts.stages,
         intervals.BERNSTEIN: (S + 1) * K,
-        intervals.LIKELIHOOD: (S + 2) * K,
+        intervals.LIKELIHOOD: (S + 1) * K,
     }
     share = intervals.Share(kind, numbers[kind], 0.1)
     sums = intervals.Sums(counts.visits, counts.reward_sum, counts.reward_square)

@@ -123,32 +123,51 @@ def proportion(kind: int, successes: float, n: float, x: float) -> tuple[float, 
 
 
 @njit
+def mean_distance(n: float, total: float, square: float, origin: float, sign: float, x: float) -> float:
+    """A lower bound on |mean reward - origin| after n >= 1 rewards, all on one side of `origin`, with the log term x.
+
+    They are above it if `sign` is 1, below it if `sign` is -1. Their distances d >= 0 have the sums s = Σ d and q = Σ
+    d². With k = s² / q and m = n - k, the bound (docs/guarantees.md, Mean rewards) is q / s times the smallest p with
+
+        k ln p + (m + 1) ln(1 - p) >= ln B(k + 1, m + 1) - ln(exp(x) + 1).
+
+    It increases in s and decreases in q. Both are moved by more than the rounding of sums.
+    """
+    rounding = 4 * (n + 4) * MACHINE_EPSILON
+    first = sign * (total - n * origin) - rounding * (abs(total) + 2 * n * abs(origin))
+    second = square - 2 * origin * total + n * origin * origin + rounding * (square + n * origin * origin)
+    if first <= 0.0 or second < TINY:
+        return 0.0
+    successes = min(first * (first / second), n)
+    failures = n - successes
+    mixture = math.lgamma(successes + 1.0) + math.lgamma(failures + 1.0) - math.lgamma(n + 2.0)
+    level = mixture - x - math.log1p(math.exp(-x)) - OUTWARDS * n
+    distance = second / first * lower_end(successes, failures + 1.0, level)
+    return max(distance * (1 - OUTWARDS) - OUTWARDS * abs(origin), 0.0)
+
+
+@njit
 def mean_reward(
     share: Share, n: float, total: float, square: float, low: float, high: float, guarded: bool
 ) -> tuple[float, float]:
     """The interval of a mean reward after n >= 1 rewards in [low, high], given their sum and the sum of their squares.
 
     `guarded` allows for the rounding of the sums, at most n machine epsilons of them. It matters if [low, high] is much
-    narrower than its distance from 0.
+    narrower than its distance from 0. LIKELIHOOD always allows for it; its two ends share one interval's δ.
     """
+    if share.kind == LIKELIHOOD:
+        x = log_term(share, n) + math.log(2.0)
+        lower = low + mean_distance(n, total, square, low, 1.0, x)
+        upper = high - mean_distance(n, total, square, high, -1.0, x)
+        return min(lower, high), max(upper, low)
     top, lost = high - low, 0.0
     mean = total / n
     variance = max(square / n - mean * mean, 0.0)
     if guarded:
         variance += 4 * MACHINE_EPSILON * square
         lost = 2 * n * MACHINE_EPSILON * max(abs(low), abs(high))
-    kind = BERNSTEIN if share.kind == LIKELIHOOD else share.kind
-    y = log_term(Share(kind, share.intervals, share.delta), n)
-    width = bernstein_width(kind, math.sqrt(variance), top, n, y) + lost
+    width = bernstein_width(share.kind, math.sqrt(variance), top, n, log_term(share, n)) + lost
     lower, upper = max(mean - width, low), min(mean + width, high)
-    if share.kind == LIKELIHOOD:
-        x = log_term(share, n)
-        gap = n * lost / top
-        successes = (total - n * low) / top
-        a, b = likelihood_interval(min(max(successes - gap, 0.0), n), n, x)
-        if guarded:
-            b = likelihood_interval(min(max(successes + gap, 0.0), n), n, x)[1]
-        lower, upper = max(lower, low + top * a - lost), min(upper, low + top * b + lost)
     return min(lower, high), max(upper, low)
 
 

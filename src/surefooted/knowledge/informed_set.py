@@ -81,10 +81,10 @@ class InformedSet:
         means = counts.stages * int(np.sum(known.low < known.high))
         of_rows = self.declared.n_row_intervals * (1 if self.declared.mechanics is not None else counts.stages)
         if known.what == ESTIMATED:
-            intervals, compared, share = of_rows + means * (2 if kind == LIKELIHOOD else 1), 0, 0.0
+            intervals, compared, share = of_rows + means, 0, 0.0
         else:
             test = LIKELIHOOD if kind == SIMPLIFIED else kind  # an interval that is valid
-            compared = means * (2 if test == LIKELIHOOD else 1) if self._compares_rewards() else 0
+            compared = means if self._compares_rewards() else 0
             intervals = of_rows
             share = min(COMPARISONS, compared / (of_rows + compared)) if compared else 0.0
         if kind == SIMPLIFIED:

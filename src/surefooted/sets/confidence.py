@@ -72,12 +72,16 @@ def likelihood(counts: Counts, delta: float) -> Plausible:
 
     For a Bernoulli(q) sequence with k successes in n draws, the mixture B(k + ½, n - k + ½) / B(½, ½) / (q^k (1 - q)^(n
     - k)) over Jeffreys' prior is a martingale of mean 1. By Ville's inequality it stays below 1 / δ' for all n at once
-    with probability at least 1 - δ'. The q for which it does form an interval. For rewards in [0, r_max], k is their
-    sum divided by r_max: by convexity of x -> a^x b^(1-x) the same ratio is a supermartingale.
+    with probability at least 1 - δ'. The q for which it does form an interval.
 
-    Each of the K pairs has S + 1 such intervals. `bernstein`'s reward interval is narrower when rewards hardly vary, so
-    each pair has that one, too. Hence δ' = δ / ((S + 2) K), and M* is in every set, at all times, with probability at
-    least 1 - δ. The price of all times at once is ln(n) / 2, in place of 2 ln(n) for `bernstein`, without constants.
+    For rewards x_i >= 0 of mean μ, the mixture of Π (1 - λ + λ x_i / μ) over λ uniform in [0, 1] is such a martingale,
+    too. It excludes a μ that is too small with probability at most δ' / 2. The distances r_max - x_i give the upper
+    end, with the other δ' / 2. A lower bound on the mixture depends on n, Σ x_i and Σ x_i² only, and has a closed form:
+    docs/guarantees.md, Mean rewards. It makes the interval narrow when rewards hardly vary.
+
+    Each of the K pairs has S + 1 intervals. Hence δ' = δ / ((S + 1) K), and M* is in every set, at all times, with
+    probability at least 1 - δ. The price of all times at once is ln(n) / 2, in place of 2 ln(n) for `bernstein`,
+    without constants.
     """
     return _intervals(intervals.LIKELIHOOD, counts, delta)
 

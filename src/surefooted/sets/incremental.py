@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surefooted.data.counts import Counts
-from surefooted.kernels.intervals import BERNSTEIN, SIMPLIFIED, Boxes, Share, Sums, fill_rows
+from surefooted.kernels.intervals import SIMPLIFIED, Boxes, Share, Sums, fill_rows
 from surefooted.kernels.rows import Rows
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints
@@ -33,7 +33,7 @@ class IncrementalSet(Plausible):
         space = counts.space
         intervals = space.n_states * space.n_actions * counts.stages
         if kind != SIMPLIFIED:
-            intervals = counts.n_rows * (space.n_states + (1 if kind == BERNSTEIN else 2))
+            intervals = counts.n_rows * (space.n_states + 1)
         self._set(space=space, width=None, stages=counts.stages, _counts=counts, _share=Share(kind, intervals, delta))
         self._restart()
 
