@@ -1,8 +1,7 @@
-"""An agent that plays whatever a learner of episodes proposes: optimism, without a certificate."""
+"""An agent that plays whatever a learner of episodes proposes, without a certificate."""
 
 from typing import Any, Self
 
-from surefooted.agents import wording
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.knowledge.knowledge import Knowledge
@@ -33,9 +32,9 @@ class Explorer(EpisodicPlayer):
         self.learner.trust(knowledge, begun=self.h < self.horizon)
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
-        """Optimism: play what is proposed."""
+        """Play what is proposed."""
         policy, t = self.learner.propose(), self.horizon * self.episodes
-        return policy, Decision("optimistic", wording.OPTIMISTIC, -1, t, self.policy_id(policy), self.horizon)
+        return policy, Decision("optimistic", self.learner.reason, -1, t, self.policy_id(policy), self.horizon)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""

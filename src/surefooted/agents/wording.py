@@ -9,11 +9,17 @@ from surefooted.certificates.certificate import Offer
 PROPOSES_BASELINE = "Plays the baseline: the learner proposes it too."
 RESTS = "Plays the baseline: on so large a problem, the agent does not ask at every step whether exploring is safe."
 OPTIMISTIC = "Explores: the best policy in the best plausible MDP."
+SAMPLED = "Explores: the best policy in an MDP drawn from the posterior."
 
 
 def best_gain(gain: float) -> str:
     """An optimist explores."""
     return f"Explores: the best plausible gain is {gain:.4g}."
+
+
+def sampled_gain(gain: float) -> str:
+    """Who samples explores."""
+    return f"Explores: the best policy in an MDP drawn from the posterior, where it has gain {gain:.4g}."
 
 
 def contradicted(contradictions: Sequence[str]) -> str:
