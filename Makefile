@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CAMPAIGNS := adversarial adversarial_episodes adversarial_structure
 SHARE := 1
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes certificates
+BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes certificates proposals
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test verify mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
@@ -34,7 +34,7 @@ verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9,
 	@echo "Running a fifth of the campaign"
 	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
 
-mutants: $(VENV)/.developing ## Make 180 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
+mutants: $(VENV)/.developing ## Make 190 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
 
 lint: $(VENV)/.developing ## Check style and types

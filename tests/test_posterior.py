@@ -1,4 +1,4 @@
-"""The posterior: draws against closed forms. A test of a distribution fails by chance once in a million runs (ALARM)."""
+"""The posterior: draws against closed forms. A test of a distribution has a false alarm once in a million (ALARM)."""
 
 import numpy as np
 import pytest

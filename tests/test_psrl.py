@@ -1,5 +1,6 @@
 """Posterior sampling as agents: right when there is nothing left to learn, and cheaper than optimism before."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_an_episode_ends_when_a_pair_has_doubled_or_it_is_longer_than_the_last()
     run = sf.simulate(INVENTORY, agent, 3_000, seed=3)
     starts = [decision.t for decision in run.decisions]
     visits, before, doublings = np.zeros(INVENTORY.space.n_pairs, dtype=int), 0, 0
-    for first, end in zip(starts, starts[1:], strict=False):
+    for first, end in itertools.pairwise(starts):
         inside = np.bincount(run.pairs[first:end], minlength=visits.size)
         doubled = bool(np.any(inside >= np.maximum(visits, 1)))
         doublings += doubled

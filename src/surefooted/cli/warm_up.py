@@ -164,7 +164,7 @@ def _logs() -> None:
 
 def _live() -> None:
     river, grid = sf.problems.riverswim(), sf.problems.gridworld()
-    plain = [sf.UCRL2(river.space), sf.PSRL(river.space)]
+    plain: list[Any] = [sf.UCRL2(river.space), sf.PSRL(river.space)]
     for agent in (*plain, sf.CUCRL2(river.space, baseline=_baselines(river)[0], alpha=ALPHA)):
         sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(river)), agent, steps=100, seed=0)
     for learner in _learners():

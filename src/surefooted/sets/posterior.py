@@ -8,8 +8,8 @@ them. Given n visits of a pair, n_y of which led to y, its row is drawn as a mix
     sum over y seen of w_y δ_y + w_new (β δ_Y + (1 - β) δ_Z),    (w_y .., w_new) ~ Dirichlet(n_y .., 1),
 
 with β uniform on [0, 1] and Y and Z uniform over the states. The exact posterior has another draw from the prior in
-place of δ_Z. This one has the same means, E p(y) = (n_y + 1/S) / (n + 1), and a row costs two transitions more than its
-seen successors, not S. All rows of an MDP share their Z: every state can reach it, so that the MDP has one optimal gain.
+place of δ_Z. This one has the same means, E p(y) = (n_y + 1/S) / (n + 1), and a row has two transitions more than seen
+successors, not S. All rows of an MDP share their Z: every state can reach it, so that the MDP has one optimal gain.
 
 *Rewards.* The prior is half a visit that earned 0 and half a visit that earned r_max. Let m and s² be the mean and the
 variance of the rewards of a pair, in units of r_max, over its n visits and this one. The mean reward is drawn from the
