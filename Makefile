@@ -34,7 +34,7 @@ verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9,
 	@echo "Running a fifth of the campaign"
 	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
 
-mutants: $(VENV)/.developing ## Make 190 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
+mutants: $(VENV)/.developing ## Make 180 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
 
 lint: $(VENV)/.developing ## Check style and types
