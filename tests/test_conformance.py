@@ -22,6 +22,10 @@ def average(name):
             return sf.agents.FixedPolicy(sf.Policy.uniform(space), seed=3)
         case ["UCRL2", *rest]:
             return sf.UCRL2(space, seed=3, dynamic="dynamic" in rest)
+        case ["PSRL", *rest]:
+            return sf.PSRL(space, seed=3, knowledge=NOISY.knowledge("successors") if rest else None)
+        case ["CUCRL2", "PSRL"]:
+            return sf.CUCRL2(space, baseline=baseline, alpha=0.4, learner=sf.PSRL(space, seed=4), seed=3)
         case ["CUCRL2", "unknown"]:
             return sf.CUCRL2(space, baseline=sf.Baseline(NOISY.baseline), alpha=0.4, seed=3)
         case ["CUCRL2", "decisions"]:
@@ -44,6 +48,11 @@ def finite(name):
             return sf.UCBVI(space, H, bonus=kind, **bonus, seed=3)
         case ["EULER", *rest]:
             return sf.EULER(space, H, stage_dependent="staged" in rest, seed=3)
+        case ["PSRL", *rest]:
+            return sf.agents.Explorer(sf.agents.PSRLEpisodicLearner(space, H, stage_dependent="staged" in rest, seed=3))
+        case ["CUCBVI", "PSRL"]:
+            learner = sf.agents.PSRLEpisodicLearner(space, H, seed=4)
+            return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, learner=learner, seed=3)
         case ["CUCBVI", "known"]:
             return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, seed=3)
         case ["CUCBVI", "unknown"]:
@@ -55,10 +64,11 @@ def finite(name):
             return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, learner=sf.EULER(space, H), patience=0, seed=3)
 
 
-AVERAGE = ["fixed", "UCRL2", "UCRL2 dynamic", "CUCRL2 unknown"]
+AVERAGE = ["fixed", "UCRL2", "UCRL2 dynamic", "PSRL", "PSRL informed", "CUCRL2 unknown", "CUCRL2 PSRL"]
 AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "induction", "decisions")]
 LEARNERS = ["UCBVI boxes", "UCBVI staged", "UCBVI hoeffding", "UCBVI freedman", "EULER", "EULER staged"]
-CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "unknown", "printed", "EULER")]
+LEARNERS += ["PSRL", "PSRL staged"]
+CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "unknown", "printed", "EULER", "PSRL")]
 steps = pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.slow)])
 
 

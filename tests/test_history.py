@@ -564,6 +564,7 @@ def agents(space, baseline, horizon=10, **options):
     base = sf.Baseline(baseline)
     return {
         "UCRL2": sf.UCRL2(space),
+        "PSRL": sf.PSRL(space),
         "CUCRL2": sf.CUCRL2(space, baseline=base, alpha=0.1),
         "UCBVI": sf.UCBVI(space, horizon, **options),
         "EULER": sf.EULER(space, horizon, **options),
@@ -575,7 +576,8 @@ EPISODIC = ("UCBVI", "EULER", "CUCBVI")
 
 
 @pytest.mark.parametrize(
-    "name, staged", [(name, False) for name in ("UCRL2", "CUCRL2", *EPISODIC)] + [(name, True) for name in EPISODIC]
+    "name, staged",
+    [(name, False) for name in ("UCRL2", "PSRL", "CUCRL2", *EPISODIC)] + [(name, True) for name in EPISODIC],
 )
 def test_an_agent_begins_with_what_was_logged_and_takes_nothing_afterwards(tmp_path, simulated, name, staged):
     problem, run = simulated[1]

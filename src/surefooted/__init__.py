@@ -27,6 +27,7 @@ _HOMES = {
     "Knowledge": "surefooted.knowledge.knowledge",
     "Mechanics": "surefooted.knowledge.mechanics",
     "Noise": "surefooted.tables.reward_noise",
+    "PSRL": "surefooted.agents.psrl",
     "Policy": "surefooted.tables.policy",
     "Problem": "surefooted.problems",
     "Space": "surefooted.tables.space",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from surefooted.agents.cucbvi import CUCBVI as CUCBVI
     from surefooted.agents.cucrl2 import CUCRL2 as CUCRL2
     from surefooted.agents.euler import EULER as EULER
+    from surefooted.agents.psrl import PSRL as PSRL
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
     from surefooted.data.counts import Counts as Counts

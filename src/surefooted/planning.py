@@ -1,4 +1,4 @@
-"""From a set of plausible MDPs to an optimistic policy, and to bounds on what a policy earns."""
+"""From a set of plausible MDPs to an optimistic policy, and to bounds on what a policy earns; also from one MDP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,14 @@ import numpy as np
 
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
-from surefooted.kernels import stages, value_iteration
-from surefooted.kernels.structs import Mixture
+from surefooted.kernels import exact, stages, value_iteration
+from surefooted.kernels.structs import Mixture, Table
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats
+from surefooted.tables.space import Floats, Space
 
 MOST_SWEEPS = 20_000  # of value iteration; after these, the bounds so far are the answer
+SAMPLE_SWEEPS = 1_000  # likewise, for an MDP that was drawn: a state that is hardly ever left may want many more
 
 Side = Literal["pessimistic", "optimistic"]
 
@@ -61,6 +62,24 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     pair = np.zeros(space.n_states, dtype=np.int64)
     table = (space.pair_ptr, tuple(plausible.rows), plausible.r_upper)
     lower, upper, sweeps = value_iteration.optimistic_iteration(*table, float(epsilon), most, v, pair)
+    return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
+
+
+def sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:
+    """The largest gain of any policy in one MDP, `drawn`, and a policy that has it.
+
+    Value iteration stops when its bounds are `epsilon` apart, or after 1 000 sweeps.
+
+    >>> import surefooted as sf
+    >>> from surefooted.kernels.structs import Table
+    >>> space = sf.Space.full(n_states=1, n_actions=2)
+    >>> stay = Table(np.array([0, 1, 2]), np.array([0, 0]), np.ones(2), np.array([0.3, 0.7]))
+    >>> sampled_gain(space, stay, 1e-6).gain
+    0.7
+    """
+    v, pair, most = np.zeros(space.n_states), np.zeros(space.n_states, dtype=np.int64), SAMPLE_SWEEPS
+    damping, patience = value_iteration.DAMPING, SAMPLE_SWEEPS
+    lower, upper, sweeps = exact.value_iteration(space.pair_ptr, drawn, damping, epsilon, most, patience, v, pair)
     return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 

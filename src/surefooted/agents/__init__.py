@@ -4,6 +4,7 @@
 """
 
 from surefooted.agents.agent import Agent, Decision
+from surefooted.agents.average_explorer import AverageExplorer
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.episodic_learner import EpisodicLearner
@@ -11,6 +12,7 @@ from surefooted.agents.euler import EULER, EULERLearner
 from surefooted.agents.explorer import Explorer
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.agents.learner import AverageLearner, Learner
+from surefooted.agents.psrl import PSRL, PSRLEpisodic, PSRLEpisodicLearner, PSRLLearner
 from surefooted.agents.ucbvi import UCBVI, UCBVILearner
 from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 
@@ -18,9 +20,11 @@ __all__ = [
     "CUCBVI",
     "CUCRL2",
     "EULER",
+    "PSRL",
     "UCBVI",
     "UCRL2",
     "Agent",
+    "AverageExplorer",
     "AverageLearner",
     "Decision",
     "EULERLearner",
@@ -28,6 +32,9 @@ __all__ = [
     "Explorer",
     "FixedPolicy",
     "Learner",
+    "PSRLEpisodic",
+    "PSRLEpisodicLearner",
+    "PSRLLearner",
     "UCBVILearner",
     "UCRL2Learner",
 ]

@@ -1,4 +1,4 @@
-"""Playing for average reward: what UCRL2 and CUCRL2 share. A subclass says what the next episode is.
+"""Playing for average reward: what UCRL2, PSRL and CUCRL2 share. A subclass says what the next episode is.
 
 An episode is one policy, played until some pair has had its allowed visits or the steps run out.
 """

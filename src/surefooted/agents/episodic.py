@@ -1,4 +1,4 @@
-"""Playing episodes of H steps: what UCBVI, EULER and CUCB-VI share. A subclass says what the next episode plays.
+"""Playing episodes of H steps: what UCBVI, EULER, PSRL and CUCB-VI share. A subclass says what the next episode plays.
 
 An episode begins in a state that is revealed by `begin`, lasts exactly H steps, and is learnt from when it is over.
 """

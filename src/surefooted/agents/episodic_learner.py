@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from surefooted.agents import wording
 from surefooted.agents.learner import Learner
 from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
@@ -32,6 +33,8 @@ class EpisodicLearner(Learner, ABC):
     options : delta, confidence, bounded, knowledge (see `Learner`)
 
     """
+
+    reason = wording.OPTIMISTIC  # why an agent plays what was proposed
 
     def __init__(self, space: Space, horizon: int, *, stage_dependent: bool = False, **options: Any) -> None:
         if not is_whole(horizon, 1):

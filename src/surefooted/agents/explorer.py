@@ -1,4 +1,4 @@
-"""An agent that plays whatever a learner of episodes proposes: optimism, without a certificate."""
+"""An agent that plays whatever a learner of episodes proposes, without a certificate."""
 
 from typing import Any, Self
 
@@ -33,9 +33,10 @@ class Explorer(EpisodicPlayer):
         self.learner.trust(knowledge, begun=self.h < self.horizon)
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
-        """Optimism: play what is proposed."""
-        reason = wording.best_plausible(self.learner.compare())
+        """Play what is proposed."""
+        contradictions = self.learner.compare()
         policy, t = self.learner.propose(), self.horizon * self.episodes
+        reason = self.learner.reason + wording.not_used(contradictions)
         return policy, Decision("optimistic", reason, -1, t, self.policy_id(policy), self.horizon)
 
     def state_dict(self) -> dict[str, Any]:

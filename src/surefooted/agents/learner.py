@@ -1,11 +1,13 @@
 """What learns: it counts what happened, keeps the set of plausible MDPs, proposes policies, and saves itself.
 
-A learner does not play. UCRL2, UCBVI and EULER play what theirs proposes; CUCRL2 and CUCB-VI first ask a certificate.
+A learner does not play. UCRL2, PSRL, UCBVI and EULER play what theirs proposes; CUCRL2 and CUCB-VI first ask a
+certificate.
 """
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+from surefooted.agents import wording
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
@@ -93,3 +95,7 @@ class AverageLearner(Learner, ABC):
     @abstractmethod
     def propose(self, plausible: Plausible, t: int) -> Plan:
         """The policy to explore with after t steps, given the set of plausible MDPs."""
+
+    def reason(self, plan: Plan) -> str:
+        """Why an agent plays what was proposed, as a sentence."""
+        return wording.best_gain(plan.upper)

@@ -1,18 +1,16 @@
 """UCRL2 (Jaksch, Ortner & Auer 2010), optionally with the dynamic episode rule of Ouyang et al. (2017).
 
-Step numbers are those of the paper's Fig. `cucrl`; a conservative agent adds steps 4 and 5.
+Step numbers are those of the paper's Fig. `cucrl`; `AverageExplorer` has the others, and a conservative agent adds
+steps 4 and 5.
 """
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from surefooted import planning
-from surefooted.agents import wording
-from surefooted.agents.agent import Decision
-from surefooted.agents.average import UNLIMITED, AveragePlayer, Episode
+from surefooted.agents.average_explorer import AverageExplorer
 from surefooted.agents.learner import AverageLearner
-from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Space
@@ -26,7 +24,7 @@ class UCRL2Learner(AverageLearner):
         return planning.optimistic_gain(plausible, self.space.r_max / np.sqrt(t + 1))  # step 3
 
 
-class UCRL2(AveragePlayer[UCRL2Learner]):
+class UCRL2(AverageExplorer[UCRL2Learner]):
     """Optimism: each episode plays the policy that is best in the best plausible MDP.
 
     An episode ends when the visits of some pair have doubled (a new pair: after one visit).
@@ -51,38 +49,4 @@ class UCRL2(AveragePlayer[UCRL2Learner]):
     def __init__(
         self, space: Space, *, dynamic: bool = False, seed: int | np.random.Generator = 0, **options: Any
     ) -> None:
-        super().__init__(UCRL2Learner(space, **options), seed)
-        self.dynamic = dynamic
-        self.last_length = 0  # T_{k-1}
-
-    def begin(self, s: int) -> None:
-        """The run begins in s, or goes on there after a reset: an optimist may be moved."""
-        if self.begun:
-            self.state = self.space.check_state(s)
-        else:
-            super().begin(s)
-
-    def trust(self, knowledge: Knowledge | None) -> None:
-        """Use this knowledge (or none) from now on, whatever was contradicted before."""
-        self.learner.trust(knowledge)
-
-    def next_episode(self) -> Episode:
-        """Steps 1 to 3 and 6 to 8 of Fig. `cucrl`."""
-        if self.decisions:
-            self.last_length = self.t - self.decisions[-1].t
-        contradictions = self.learner.compare()
-        plan = self.learner.propose(self.learner.plausible(), self.t)  # steps 2 and 3
-        left = self.last_length + 1 if self.dynamic else UNLIMITED  # step 7
-        policy, reason = self.policies.id_of(plan.policy), wording.best_gain(plan.upper, contradictions)
-        decision = Decision("optimistic", reason, t=self.t, policy=policy, length=left)
-        return Episode(plan.policy, decision, left)  # step 1: ν_k = 0, played while ν_k < N_k^+
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"last_length": self.last_length}
-
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
-        self.last_length = state["last_length"]
-        return self
+        super().__init__(UCRL2Learner(space, **options), dynamic=dynamic, seed=seed)

@@ -9,16 +9,18 @@ from surefooted.certificates.certificate import Offer
 STEP_BY_STEP = "Plays what the learner proposes wherever the account pays for it, and the baseline elsewhere."
 PROPOSES_BASELINE = "Plays the baseline: the learner proposes it too."
 RESTS = "Plays the baseline: on so large a problem, the agent does not ask at every step whether exploring is safe."
+OPTIMISTIC = "Explores: the best policy in the best plausible MDP."
+SAMPLED = "Explores: the best policy in an MDP drawn from the posterior."
 
 
-def best_gain(gain: float, contradictions: Sequence[str] = ()) -> str:
+def best_gain(gain: float) -> str:
     """An optimist explores."""
-    return f"Explores: the best plausible gain is {gain:.4g}.{_not_used(contradictions)}"
+    return f"Explores: the best plausible gain is {gain:.4g}."
 
 
-def best_plausible(contradictions: Sequence[str] = ()) -> str:
-    """An optimist explores an episode."""
-    return f"Explores: the best policy in the best plausible MDP.{_not_used(contradictions)}"
+def sampled_gain(gain: float) -> str:
+    """Who samples explores."""
+    return f"Explores: the best policy in an MDP drawn from the posterior, where it has gain {gain:.4g}."
 
 
 def contradicted(contradictions: Sequence[str]) -> str:
@@ -26,8 +28,8 @@ def contradicted(contradictions: Sequence[str]) -> str:
     return f"Plays the baseline: what was declared is contradicted: {_first(contradictions)}."
 
 
-def _not_used(contradictions: Sequence[str]) -> str:
-    """That an optimist goes on without what was declared, if observations contradict it."""
+def not_used(contradictions: Sequence[str]) -> str:
+    """That an agent without a certificate goes on without what was declared, if observations contradict it."""
     return f" What was declared is contradicted and not used: {_first(contradictions)}." if contradictions else ""
 
 

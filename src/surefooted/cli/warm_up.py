@@ -119,6 +119,14 @@ def _cucrl2() -> None:
             agent.act(0)
 
 
+def _psrl() -> None:
+    for problem in _average_problems():
+        _play(problem, sf.PSRL(problem.space))
+        for parts, baseline in product(PARTS, _baselines(problem)):
+            learner = sf.PSRL(problem.space, knowledge=problem.knowledge(*parts.split()))
+            _play(problem, sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, learner=learner))
+
+
 def _learners() -> list[Any]:
     """Every learner over a finite horizon, for the gridworld."""
     space = sf.problems.gridworld().space
@@ -126,6 +134,7 @@ def _learners() -> list[Any]:
     for staged in (False, True):
         learners += [sf.UCBVI(space, HORIZON, bonus=b, episodes=100, stage_dependent=staged) for b in BONUSES]
         learners += [sf.EULER(space, HORIZON, stage_dependent=staged)]
+        learners += [sf.agents.PSRLEpisodic(space, HORIZON, stage_dependent=staged)]
     return learners
 
 
@@ -160,7 +169,8 @@ def _logs() -> None:
 
 def _live() -> None:
     river, grid = sf.problems.riverswim(), sf.problems.gridworld()
-    for agent in (sf.UCRL2(river.space), sf.CUCRL2(river.space, baseline=_baselines(river)[0], alpha=ALPHA)):
+    plain: list[Any] = [sf.UCRL2(river.space), sf.PSRL(river.space)]
+    for agent in (*plain, sf.CUCRL2(river.space, baseline=_baselines(river)[0], alpha=ALPHA)):
         sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(river)), agent, steps=100, seed=0)
     for learner in _learners():
         careful = sf.CUCBVI(grid.space, HORIZON, baseline=_baselines(grid)[0], alpha=ALPHA, learner=learner)
@@ -171,6 +181,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "exact answers": _exact,
     "UCRL2": _ucrl2,
     "CUCRL2": _cucrl2,
+    "PSRL": _psrl,
     "UCBVI, EULER and CUCB-VI": _ucbvi,
     "knowledge": _knowledge,
     "logs": _logs,

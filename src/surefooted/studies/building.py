@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from surefooted import solve
-from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
+from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpisodic
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.reading import read_history
@@ -27,8 +27,10 @@ from surefooted.tables.reward_noise import Noise
 AGENTS: dict[str, Callable[..., Any]] = {
     "UCRL2": UCRL2,
     "CUCRL2": CUCRL2,
+    "PSRL": PSRL,
     "UCBVI": UCBVI,
     "EULER": EULER,
+    "PSRLEpisodic": PSRLEpisodic,
     "CUCBVI": CUCBVI,
 }
 NO_PROBLEM, NO_AGENT = "this problem cannot be built", "this agent cannot be built"
@@ -74,7 +76,7 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
         known = f"{', '.join(AGENTS)}, or package.module:Class"
         raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
     kind = imported(spec.kind) if ":" in spec.kind else AGENTS[spec.kind]
-    arguments = {key: _value(key, value, problem) for key, value in spec.parameters.items()}
+    arguments = {key: _value(key, value, problem, seed) for key, value in spec.parameters.items()}
     log = arguments.pop("history", None)
     accepted = inspect.signature(kind).parameters
     told: dict[str, Any] = {"seed": np.random.default_rng(seed), "alpha": setting.alpha, "horizon": problem.horizon}
@@ -138,8 +140,11 @@ def imported(path: str) -> Callable[..., Any]:
     return found
 
 
-def _value(key: str, value: Any, problem: Problem) -> Any:
-    """An argument of an agent: names of confidence sets, knowledge and learners become objects."""
+def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence) -> Any:
+    """An argument of an agent: names of confidence sets, knowledge and learners become objects.
+
+    A learner that draws gets a seed of its own, which depends on the agent's alone.
+    """
     if key == "confidence" and isinstance(value, str):
         if ":" in value:
             return imported(value)
@@ -157,9 +162,13 @@ def _value(key: str, value: Any, problem: Problem) -> Any:
         kind = imported(word) if word and ":" in word else AGENTS.get(word or "")
         if kind is None:
             raise InvalidInput(NO_AGENT, [f"learner.kind: there is no {word!r}; there are {', '.join(AGENTS)}"])
-        arguments = {name: _value(name, argument, problem) for name, argument in content.items()}
-        if "horizon" in inspect.signature(kind).parameters:
+        arguments = {name: _value(name, argument, problem, seed) for name, argument in content.items()}
+        accepted = inspect.signature(kind).parameters
+        if "horizon" in accepted:
             arguments["horizon"] = problem.horizon
+        if "seed" in accepted and "seed" not in arguments:
+            own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
+            arguments["seed"] = np.random.default_rng(own)
         return kind(problem.space, **arguments)
     return value
 

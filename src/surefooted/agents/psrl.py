@@ -1,0 +1,173 @@
+"""Posterior sampling (PSRL): play what is best in one MDP drawn from the posterior.
+
+Osband, Russo & Van Roy (2013) for a finite horizon; Ouyang, Gagrani, Nayyar & Jain (2017, TSDE) for average reward.
+The prior is in `surefooted.sets.posterior`. A draw proves nothing: to make these learners safe, a conservative agent
+asks its certificate, which uses the set of plausible MDPs and does not depend on who proposes.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from surefooted import planning
+from surefooted.agents import wording
+from surefooted.agents.average_explorer import AverageExplorer
+from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
+from surefooted.agents.explorer import Explorer
+from surefooted.agents.learner import AverageLearner, Learner
+from surefooted.kernels import stages
+from surefooted.kernels.bonus import FIXED_BONUS
+from surefooted.kernels.structs import BonusTerms, Estimates, Table
+from surefooted.planning import Plan
+from surefooted.sets import posterior
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Space
+
+Seed = int | np.random.Generator
+
+
+class Sampler:
+    """Draws MDPs from a learner's posterior, with random numbers of its own."""
+
+    def __init__(self, seed: Seed) -> None:
+        own = int(np.random.default_rng(seed).integers(1 << 63))  # the world and the coin may have the same seed
+        self._rng = np.random.default_rng(own)
+
+    def draw(self, learner: Learner, plausible: Plausible) -> Table:
+        """An MDP from the posterior, in the set of plausible MDPs if knowledge made that."""
+        knows = learner.belief.knowledge is not None and not learner.contradictions
+        return posterior.draw(self._rng, learner.counts, plausible if knows else None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` continues from."""
+        return {"generator": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+        self._rng.bit_generator.state = state["generator"]
+
+
+class PSRLLearner(AverageLearner):
+    """Proposes the policy that is best in an MDP drawn from the posterior.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    seed : of the draws
+    options : delta, confidence, bounded, knowledge (see `Learner`); without knowledge, the first two have no effect on
+        what is proposed
+
+    """
+
+    def __init__(self, space: Space, *, seed: Seed = 0, **options: Any) -> None:
+        super().__init__(space, **options)
+        self.sampler = Sampler(seed)
+
+    def propose(self, plausible: Plausible, t: int) -> Plan:
+        """The best policy of a new draw for an episode that begins after t steps, to r_max / sqrt(t + 1)."""
+        drawn = self.sampler.draw(self, plausible)
+        return planning.sampled_gain(self.space, drawn, self.space.r_max / np.sqrt(t + 1))
+
+    def reason(self, plan: Plan) -> str:
+        """Why an agent plays what was proposed, as a sentence."""
+        return wording.sampled_gain(plan.gain)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it has learnt, and its random numbers."""
+        return super().state_dict() | {"sampler": self.sampler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        self.sampler.load_state_dict(state["sampler"])
+        return super().load_state_dict(state)
+
+
+class PSRL(AverageExplorer[PSRLLearner]):
+    """Posterior sampling: each episode plays the policy that is best in a new draw from the posterior.
+
+    An episode ends as soon as the visits of some pair have doubled, or it has lasted one step longer than the one
+    before it (TSDE).
+
+    Parameters
+    ----------
+    space : the states and their actions
+    seed : of the draws
+    options : those of the learner: delta, confidence, bounded, knowledge (see `PSRLLearner`)
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> run = sf.simulate(problem, sf.PSRL(problem.space, seed=1), steps=500, seed=0)
+    >>> run.steps
+    500
+
+    """
+
+    def __init__(self, space: Space, *, seed: Seed = 0, **options: Any) -> None:
+        super().__init__(PSRLLearner(space, seed=seed, **options), dynamic=True)
+
+
+class PSRLEpisodicLearner(EpisodicLearner):
+    """Proposes the policy of a backward induction in an MDP drawn from the posterior.
+
+    With `stage_dependent`, each stage has draws of its own. Bounds on policies come from the set of `confidence`.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    horizon : H, the number of steps of an episode
+    seed : of the draws
+    options : stage_dependent (see `EpisodicLearner`), delta, confidence, bounded, knowledge (see `Learner`)
+
+    """
+
+    reason = wording.SAMPLED
+
+    def __init__(self, space: Space, horizon: int, *, seed: Seed = 0, **options: Any) -> None:
+        super().__init__(space, horizon, **options)
+        self.sampler = Sampler(seed)
+        self.plan = GreedyPlan(space, self.horizon)
+
+    def propose(self) -> Policy:
+        """The best policy of a new draw."""
+        drawn, plan = self.sampler.draw(self, self.plausible()), self.plan
+        rows = Estimates(np.ones(drawn.r.size, dtype=np.int64), drawn.r, drawn.next_ptr, drawn.next_state, drawn.p)
+        no_bonus = BonusTerms(FIXED_BONUS, np.zeros(drawn.r.size))
+        table = (self.space.pair_ptr, rows, no_bonus, self.space.r_max)
+        return plan.policy(stages.greedy_stages(*table, plan.values, plan.pair))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it has learnt, and its random numbers."""
+        return super().state_dict() | {"sampler": self.sampler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Continue where `state_dict` was taken."""
+        self.sampler.load_state_dict(state["sampler"])
+        self.plan = GreedyPlan(self.space, self.horizon)
+        return super().load_state_dict(state)
+
+
+class PSRLEpisodic(Explorer):
+    """Posterior sampling for a finite horizon: each episode plays what is best in a new draw from the posterior.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    horizon : H, the number of steps of an episode
+    seed : of the draws
+    options : those of the learner: stage_dependent, delta, confidence, bounded, knowledge (see `PSRLEpisodicLearner`)
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld()
+    >>> run = sf.simulate(problem, sf.agents.PSRLEpisodic(problem.space, problem.horizon), episodes=5, seed=0)
+    >>> run.episodes
+    5
+
+    """
+
+    def __init__(self, space: Space, horizon: int, *, seed: Seed = 0, **options: Any) -> None:
+        super().__init__(PSRLEpisodicLearner(space, horizon, seed=seed, **options))
