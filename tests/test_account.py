@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import betaln
 
 import adversarial
 import adversarial_account
@@ -81,16 +82,17 @@ class Slow:
 
 
 def smallest_mean(y, x):
-    """The largest lower bound on the mean of y by all bets, from the quadratic in u = 1 / μ."""
-    best, total, square = 0.0, math.fsum(y), math.fsum(v * v for v in y)
-    for j in range(24):
-        lam = 0.9 * 0.62**j
-        psi = -math.log(1 - lam) - lam
-        constant = (lam + psi) * len(y) + x + math.log((j + 1) * (j + 2))
-        roots = np.roots([psi * square, -(lam + 2 * psi) * total, constant])
-        if total > 0 and np.all(np.isreal(roots)):
-            best = max(best, 1 / float(np.min(np.real(roots))))
-    return best
+    """The bound on the mean of y ("Mean rewards" in docs/guarantees.md), by bisection."""
+    s, q = math.fsum(y), math.fsum(v * v for v in y)
+    if s <= 0:
+        return 0.0
+    k = s * s / q
+    m, level = len(y) - k, betaln(k + 1, len(y) - k + 1) - np.logaddexp(x, 0.0)
+    low, high = 0.0, k / (len(y) + 1)
+    for _ in range(200):
+        p = (low + high) / 2
+        low, high = (low, p) if k * math.log(p) + (m + 1) * math.log1p(-p) >= level else (p, high)
+    return low * q / s
 
 
 def near(x):

@@ -1,4 +1,4 @@
-"""The bound on a sum of conditional means, and on one mean: by hand, by bisection, and against their promised rates."""
+"""The bound on a sum of conditional means: by hand, by bisection, and against its promised rate."""
 
 import math
 
@@ -9,11 +9,10 @@ from scipy.stats import binom
 
 from surefooted.certificates.martingale import BETS, SumOfMeans, new_bets
 from surefooted.errors import InvalidInput
-from surefooted.kernels.martingale import Bets, mean_at_least, place_bets, sum_of_means
+from surefooted.kernels.martingale import Bets, place_bets, sum_of_means
 
 PLACE = [place_bets, place_bets.py_func]
 SUM = [sum_of_means, sum_of_means.py_func]
-MEAN = [mean_at_least, mean_at_least.py_func]
 
 
 def one_bet(lambda_):
@@ -174,70 +173,3 @@ def test_a_restored_bound_goes_on_exactly():
         bound.add(value)
         copy.add(value)
     assert copy.lower == bound.lower and copy.n == bound.n
-
-
-# One mean, from its sums.
-
-
-def mean_oracle(values, x):
-    """The least mean that no bet λ_j excludes, by bisection on ln-wealth bounded as in docs/guarantees.md."""
-    n, total, square = len(values), math.fsum(values), math.fsum(v * v for v in values)
-    best = 0.0
-    for j in range(24):
-        lam = 0.9 * 0.62**j
-        psi = -math.log1p(-lam) - lam
-        budget = x + math.log((j + 1) * (j + 2))
-
-        def log_wealth(mu, lam=lam, psi=psi):
-            return lam * (total / mu - n) - psi * (square / mu**2 - 2 * total / mu + n)
-
-        low, high = 1e-12, 1.0  # the largest mean at which the wealth still reaches its budget, from above
-        grid = np.exp(np.linspace(math.log(low), 0.0, 4001))
-        reached = [mu for mu in grid if log_wealth(mu) >= budget]
-        if reached:
-            low = max(reached)
-            high = min(1.0, low * (grid[1] / grid[0]))
-            for _ in range(80):
-                middle = (low + high) / 2
-                low, high = (middle, high) if log_wealth(middle) >= budget else (low, middle)
-            best = max(best, low)
-    return best
-
-
-@pytest.mark.parametrize("kernel", MEAN)
-@pytest.mark.parametrize("seed", range(8))
-def test_the_bound_on_a_mean_is_the_best_of_its_bets(kernel, seed):
-    rng = np.random.default_rng(seed)
-    n, x = int(10 ** rng.uniform(0.5, 3)), rng.uniform(1, 12)
-    values = rng.beta(*rng.uniform(0.2, 5, 2), n)
-    found = kernel(float(n), values.sum(), (values**2).sum(), x)
-    assert found == pytest.approx(mean_oracle(values, x), rel=1e-5, abs=1e-9)
-
-
-@pytest.mark.parametrize("kernel", MEAN)
-def test_the_bound_on_a_mean_by_hand(kernel):
-    assert kernel(0.0, 0.0, 0.0, 3.0) == 0.0
-    lam, psi = 0.9, -math.log(0.1) - 0.9  # 50 times 1: ψ S2 u² - (λ + 2 ψ) S1 u + (λ + ψ) n + x + ln 2 = 0 at u = 1 / μ
-    c, b = 50 * (lam + psi) + 0.1 + math.log(2), 50 * (lam + 2 * psi)
-    assert kernel(50.0, 50.0, 50.0, 0.1) == pytest.approx((b + math.sqrt(b * b - 200 * psi * c)) / (2 * c), rel=1e-9)
-    assert kernel(50.0, 50.0, 50.0, 0.1) == pytest.approx(0.982185, abs=1e-6)
-
-
-@pytest.mark.parametrize("p", [0.02, 0.5, 0.98])
-def test_the_bound_on_a_mean_fails_no_more_often_than_promised(p):
-    delta, runs, n = 0.2, 2000, 500
-    hits = np.cumsum(np.random.default_rng(11).random((runs, n)) < p, axis=1)
-    failed = _means_missed(hits, p, math.log(1 / delta))
-    assert failed <= binom.ppf(1 - 1e-6, runs, delta)  # at rate delta: exceeded once in a million
-
-
-@numba.njit
-def _means_missed(hits, p, x):
-    missed = 0
-    for run in range(hits.shape[0]):
-        for i in range(hits.shape[1]):
-            total = float(hits[run, i])
-            if mean_at_least(i + 1.0, total, total, x) > p:
-                missed += 1
-                break
-    return missed

@@ -18,11 +18,6 @@ to A_i, the tighter the bound. Bets on bounded means go back to Waudby-Smith & R
 inequality for all times at once to Robbins (1970) and Howard, Ramdas, McAuliffe & Sekhon (2021). Their bounds from the
 sum of squares follow from ln(1 + λ ξ) >= λ ξ - ψ(λ) ξ² (Fan, Grama & Liu 2015), so they are looser.
 `benchmarks/martingale.py` compares them.
-
-**One mean.** For values x_i in [0, 1] with mean μ given the past, prod_i (1 + λ (x_i / μ - 1)) is a non-negative
-martingale for 0 < λ < 1, and increases in 1 / μ. With ψ = -ln(1 - λ) - λ its logarithm is at least λ (S1 / μ - n) -
-ψ (S2 / μ² - 2 S1 / μ + n), S1 and S2 being the sums of x_i and x_i². As long as it stays below x, every 1 / μ is below
-the smaller root of ψ S2 u² - (λ + 2 ψ) S1 u + (λ + ψ) n + x = 0: `kernels.martingale.mean_at_least`.
 """
 
 import math

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from surefooted.arrays import Bools, Floats, Ints
 from surefooted.kernels.compile import allocating, njit
-from surefooted.kernels.martingale import OUTWARDS, Bets, mean_at_least, place_bets, sum_of_means
+from surefooted.kernels.intervals import mean_distance
+from surefooted.kernels.martingale import OUTWARDS, Bets, place_bets, sum_of_means
 from surefooted.kernels.playing import draw_from, noisy_reward
 from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import rank_states, workspace
@@ -63,8 +64,9 @@ def worst(account: Account, place: int) -> float:
 @njit
 def least_advantage(account: Account, place: int, choice: int) -> float:
     """What a departure is worth at least on average, by all that was seen of the choice and by the plausible set."""
-    n, terms = float(account.visits[choice]), account.terms
-    scaled = mean_at_least(n, account.total[choice], account.square[choice], terms.log_term)
+    n, terms, scaled = float(account.visits[choice]), account.terms, 0.0
+    if n > 0.0:
+        scaled = mean_distance(n, account.total[choice], account.square[choice], 0.0, 1.0, terms.log_term)
     return max(worst(account, place) + terms.range_ * scaled, float(account.by_set[choice]))
 
 

@@ -1,4 +1,4 @@
-"""Compiled bets on a sum of conditional means, and on one mean; `certificates.martingale` has the theorems."""
+"""Compiled bets on a sum of conditional means; `certificates.martingale` has the theorem."""
 
 import math
 from typing import NamedTuple
@@ -7,9 +7,7 @@ from surefooted.arrays import Floats
 from surefooted.kernels.compile import njit
 
 OUTWARDS = 1e-12  # computed bounds are lowered by this share of their terms, to cover rounding
-ROUNDING = 2.0**-50  # relative: more than the rounding of a few operations
 NEWTON_STEPS = 50  # many more than Newton's method takes
-FIRST_BET, NEXT_BET, MEAN_BETS = 0.9, 0.62, 24  # the bets on one mean: 0.9, 0.9 x 0.62, ...
 
 
 class Bets(NamedTuple):
@@ -69,24 +67,3 @@ def sum_of_means(bets: Bets, threshold: float) -> float:
     guessed = bets.guessed[0] + bets.guessed[1]
     bound: float = guessed + s - OUTWARDS * (abs(guessed) + abs(s))
     return bound
-
-
-@njit
-def mean_at_least(n: float, total: float, square: float, x: float) -> float:
-    """A lower bound on the mean of n values in [0, 1], given their sum and the sum of their squares; x = ln(1 / δ').
-
-    The best of several bets λ, the j-th of which has the share 1 / ((j + 1) (j + 2)) of δ'.
-    """
-    best, lambda_ = 0.0, FIRST_BET
-    if n <= 0.0 or total <= 0.0:
-        return best
-    total, square = total * (1 - n * ROUNDING), square * (1 + n * ROUNDING)  # sums of n terms are rounded n times
-    for j in range(MEAN_BETS):
-        psi = -math.log1p(-lambda_) - lambda_
-        c = (lambda_ + psi) * n + x + math.log((j + 1.0) * (j + 2.0))
-        b = (lambda_ + 2 * psi) * total
-        d = b * b * (1 - ROUNDING) - 4 * psi * square * c * (1 + ROUNDING)
-        if d >= 0.0:
-            best = max(best, (b + math.sqrt(d)) / (2 * c))
-        lambda_ *= NEXT_BET
-    return best * (1 - OUTWARDS)
