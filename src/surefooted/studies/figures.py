@@ -37,6 +37,7 @@ STYLE: Any = {
     "svg.hashsalt": "surefooted",
     "svg.fonttype": "none",
 }
+ALWAYS = "always the baseline"
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
 WIDE = 16  # letters that fit below a bar
 MANY = 8  # curves whose legend fits inside a figure
@@ -49,7 +50,7 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
         steps, curves = results.curve(setting, column)
         _band(ax, steps, curves, setting)
     if (truth := results.truth) is not None:
-        ax.plot(truth.step, truth.baseline_regret, label="always the baseline", **BASELINE)
+        ax.plot(truth.step, truth.baseline_regret, label=ALWAYS, **BASELINE)
     ax.set(xlabel=_axis(results), ylabel="regret", xlim=(0, results.study.length), ylim=(0, None))
     _legend(ax, "upper left")
 
@@ -190,7 +191,10 @@ def make_figures(
             for ax in axes[:2]:
                 ax.get_legend().remove()
                 ax.locator_params(axis="x", nbins=4)
-            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
+            handles, labels = axes[1].get_legend_handles_labels()  # with the conditions, if there are several
+            baseline = [line for line in axes[0].lines if line.get_label() == ALWAYS]
+            handles, labels = [*handles, *baseline], [*labels, *(ALWAYS for _ in baseline)]
+            figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(results.study.title or results.study.name)
         written += save(figure, folder / "overview", formats)
         if results.truth is not None and results.truth.sketch is not None:
