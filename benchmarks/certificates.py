@@ -46,7 +46,7 @@ def main() -> None:
             run = sf.simulate(problem, agent, STEPS, seed=seed)
             seconds = time.perf_counter() - begin
             found = sf.evaluate(run, problem, ALPHA)
-            rows.append((run.baseline_steps, found.pseudo_regret[-1], found.violations, found.margin.min(), seconds))
+            rows.append((run.baseline_steps, found.expected_regret[-1], found.violations, found.margin.min(), seconds))
         steps, regret, violations, margin, seconds = np.array(rows).T
         cells = f"{steps.mean():.0f} | {regret.mean():.0f} | {violations.sum():.0f} | {margin.min():.2f}"
         label = name if choices is None else f'"{name.split(",")[0]}"' + name[len(name.split(",")[0]) :]

@@ -142,7 +142,7 @@ def test_the_papers_studies_can_be_built_and_say_what_the_paper_prints():
         problem = building.check(study)
         played = name.removeprefix("structure-")
         assert study.name == name and problem.name == (played if played in ALL else "inventory")
-    assert len(NAMES) == 7
+    assert len(NAMES) == 12
     assert [claim.value for claim in studies.read("gridworld").claims] == [0.83]
     assert [claim.value for claim in studies.read("maintenance").claims] == [0.53]
     inventory = studies.read("inventory")

@@ -1,13 +1,20 @@
 """The columns of a study's tables have one source, and the documents describe all of them."""
 
+import json
 import re
+import shutil
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import surefooted as sf
 from surefooted import studies
-from surefooted.studies import columns, folder, realisation, report, spec, statistics
-from surefooted.studies.building import build_problem
+from surefooted.studies import columns, figures, folder, realisation, report, spec, statistics
+from surefooted.studies.building import build_agent, build_problem
 
 PAGE = (Path(__file__).parent.parent / "docs" / "studies.md").read_text(encoding="utf-8")
 AGENTS = {"steps": {"ucrl2": {"kind": "UCRL2"}}, "episodes": {"ucbvi": {"kind": "UCBVI"}}}
@@ -37,17 +44,20 @@ def test_the_files_of_a_study_keep_their_layout():
         folder.RUNS.names
         == (
             "agent label alpha setting realisation seed steps episodes baseline_steps distinct_policies regret "
-            "pseudo_regret violations_initial violations_total min_margin first_violation seconds"
+            "pseudo_regret condition violations_initial violations_total min_margin first_violation "
+            "decisions_violations_initial decisions_violations_total decisions_min_margin decisions_first_violation "
+            "seconds"
         ).split()
     )
     assert [str(kind) for kind in folder.RUNS.types] == [
         *("string", "string", "double", "int64", "int64", "string", "int64", "int64", "int64", "int64", "double"),
-        *("double", "double", "int64", "double", "int64", "double"),
+        *("double", "string", "double", "int64", "double", "int64", "double", "int64", "double", "int64", "double"),
     ]
     assert (
         folder.CURVES.names
         == (
-            "setting agent alpha label realisation step regret pseudo_regret margin margin_min budget baseline_steps"
+            "setting agent alpha label realisation step regret pseudo_regret margin margin_min decisions_margin "
+            "decisions_margin_min budget baseline_steps"
         ).split()
     )
 
@@ -62,6 +72,119 @@ def test_a_run_computes_every_column(unit):
         assert isinstance(row[column.name], column.kind) or (column.may_be_null and row[column.name] is None)
 
 
+DECISIONS = """
+name = "two"
+steps = 400
+problem = "riverswim"
+realisations = 2
+alpha = [0.4]
+[agents.ucrl2]
+kind = "UCRL2"
+[agents.replay]
+kind = "CUCRL2"
+label = "by replay"
+[agents.decisions]
+kind = "CUCRL2"
+label = "by decisions"
+condition = "decisions"
+[record]
+points = 20
+"""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    return studies.run_study(studies.parse(tomllib.loads(DECISIONS)), tmp_path_factory.mktemp("two") / "out", jobs=1)
+
+
+def test_a_run_is_judged_by_both_conditions(both):
+    study, problem = both.study, build_problem(both.study.problem)
+    for setting in study.settings:
+        world, own = spec.seeds(study, spec.Task(setting.index, 1))
+        played = sf.simulate(problem, build_agent(study, setting, problem, own), 400, world)
+        found, row = sf.evaluate(played, problem, 0.4), both.runs.filter(pc.field("setting") == setting.index).slice(1)
+        for prefix, margin in (("", found), ("decisions_", found.decisions)):
+            assert row[f"{prefix}violations_total"].to_pylist() == [margin.violations]
+            assert row[f"{prefix}violations_initial"].to_pylist() == [margin.violation_fraction(1, 40)]
+            assert row[f"{prefix}first_violation"].to_pylist() == [margin.first_violation]
+            assert row[f"{prefix}min_margin"].to_pylist() == [margin.margin.min()]
+            steps, curves = both.curve(setting, f"{prefix}margin")
+            assert curves[1].tolist() == margin.margin[steps - 1].tolist()
+            least = both.curve(setting, f"{prefix}margin_min")[1][1]
+            assert least.tolist() == margin.margin.reshape(20, 20).min(axis=1).tolist()
+    assert [both.condition(setting) for setting in study.settings] == [None, "replay", "decisions"]
+
+
+def drawn(results):
+    """The labels of the axes and of the curves of the margin, and the curves."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots()
+    figures.margin(ax, results)
+    plt.close(figure)
+    return ax.get_ylabel(), ax.get_legend_handles_labels()[1], [line.get_ydata() for line in ax.lines[:-1:2]]
+
+
+def only(results, *agents):
+    """The same results without other agents."""
+    runs = results.runs.filter(pc.field("agent").isin(agents))
+    return replace(results, runs=runs)
+
+
+def test_figures_show_the_margin_of_the_condition_kept_and_name_it(both):
+    label, legend, curves = drawn(both)
+    assert legend == ["UCRL2 [replay]", "by replay [replay]", "by decisions [decisions]"]
+    assert label == "margin (thin: smallest)"
+    wanted = zip(both.settings, ("margin", "margin", "decisions_margin"), strict=True)
+    assert [y.tolist() for y in curves] == [both.curve(s, name)[1].mean(axis=0).tolist() for s, name in wanted]
+    label, legend, curves = drawn(only(both, "ucrl2", "decisions"))  # UCRL2 by what the others keep
+    assert (label, legend) == ("margin, decisions (thin: smallest)", ["UCRL2", "by decisions"])
+    assert curves[0].tolist() == both.curve(both.settings[0], "decisions_margin")[1].mean(axis=0).tolist()
+    assert drawn(only(both, "ucrl2", "replay"))[:2] == ("margin, replay (thin: smallest)", ["UCRL2", "by replay"])
+
+
+def test_reports_judge_each_agent_by_the_condition_that_it_keeps():
+    row = {"setting": "a", "realisations": 3, "condition": "decisions", "runs_violated": 3}
+    assert "never violated" in report._verdict([row | {"decisions_runs_violated": 0}])
+    assert "violated by a in 1 of 3 runs" in report._verdict([row | {"decisions_runs_violated": 1}])
+    assert "violated by a in 3 of 3 runs" in report._verdict([row | {"condition": "replay"}])
+
+
+def test_tables_leave_out_what_no_setting_has(both):
+    assert statistics.shown(statistics.table(both)) == list(columns.SUMMARIES)
+    row = dict.fromkeys((summary.key for summary in columns.SUMMARIES), 1.0) | {"condition": None}
+    left = [s.key for s in statistics.shown([row | {"decisions_min_margin": float("nan")}])]
+    assert left == [s.key for s in columns.SUMMARIES if s.key not in ("condition", "decisions_min_margin")]
+    least = next(s for s in columns.SUMMARIES if s.key == "decisions_min_margin")
+    assert statistics.cell(least, {"decisions_min_margin": float("nan")}, thousands="") == "–"
+
+
+def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_path):
+    shutil.copytree(both.path, old := tmp_path / "old")
+    later = [c.name for c in (*columns.RUNS, *columns.CURVE) if c.name.startswith("decisions_")] + ["condition"]
+
+    def stripped(table):
+        return table.drop_columns([name for name in later if name in table.column_names])
+
+    for part in (old / "parts").glob("*.parquet"):
+        held = pq.read_table(part)
+        content = json.loads(held.schema.metadata[b"surefooted"])
+        content["row"] = {name: value for name, value in content["row"].items() if name not in later}
+        pq.write_table(stripped(held).replace_schema_metadata({"surefooted": json.dumps(content)}), part)
+    for made_again in (False, True):
+        for name in ("curves", "runs"):
+            if made_again:
+                (old / f"{name}.parquet").unlink()
+            else:
+                pq.write_table(stripped(pq.read_table(old / f"{name}.parquet")), old / f"{name}.parquet")
+        found = studies.load(old)
+        assert found.runs.schema.names == both.runs.schema.names and found.runs.num_rows == 6
+        assert found.runs.select(["regret", "min_margin"]) == both.runs.select(["regret", "min_margin"])
+        assert found.runs["decisions_min_margin"].null_count == found.runs["condition"].null_count == 6
+        assert len(figures.make_figures(found, tmp_path / "figures", ("svg",))) == 7
+        assert "on decisions" not in report._results(statistics.table(found), "steps")
+
+
 def test_claims_can_be_about_every_number_of_a_run_that_always_exists():
     assert columns.NUMBERS == (
         *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
@@ -71,7 +194,7 @@ def test_claims_can_be_about_every_number_of_a_run_that_always_exists():
 
 @pytest.mark.parametrize("unit", ["steps", "episodes"])
 def test_tables_say_whether_they_count_steps_or_episodes(unit):
-    page = report._results([], unit)
+    page = report._results([], unit)  # no row lacks anything, so all columns are there
     assert f"<th>baseline {unit}</th>" in page and "{" not in page
 
 

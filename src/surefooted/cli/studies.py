@@ -199,12 +199,11 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
 
 def _print_settings(rows: list[dict[str, Any]], units: set[str]) -> None:
     """A line for each setting, each mean with the half-width of its 95 % confidence interval."""
-    from surefooted.studies.columns import SUMMARIES
-    from surefooted.studies.statistics import cell
+    from surefooted.studies.statistics import cell, shown
 
-    shown, unit = [summary for summary in SUMMARIES if summary.short], " or ".join(sorted(units, reverse=True))
-    head = ["setting", "runs", *(summary.short.format(unit=unit) for summary in shown)]
-    lines = [[row["setting"], str(row["realisations"]), *(cell(s, row, thousands="") for s in shown)] for row in rows]
+    summaries, unit = [summary for summary in shown(rows) if summary.short], " or ".join(sorted(units, reverse=True))
+    head = ["setting", "runs", *(summary.short.format(unit=unit) for summary in summaries)]
+    lines = [[r["setting"], str(r["realisations"]), *(cell(s, r, thousands="") for s in summaries)] for r in rows]
     print_table([head, *lines], right=set(range(1, len(head))))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 LENGTH = "{unit}"  # the unit of a run's length: steps, or episodes in a study of episodes
+DECISIONS = "decisions"  # the condition whose columns have this word and an underscore before the name
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Column:
     - `name`, `kind`: its name, and str, int or float.
     - `unit`: of its numbers. With LENGTH, `step` and `baseline_steps` count episodes in a study of episodes.
     - `is_key`: it says which run a row belongs to.
-    - `may_be_null`: some runs have no value.
+    - `may_be_null`: some runs have no value; neither have runs of versions that did not have the column.
     """
 
     name: str
@@ -32,7 +33,8 @@ class Summary:
     """What tables for people say of a column, over all runs of a setting.
 
     - `name`: the column.
-    - `how`: the mean with the half-width of its confidence interval, the smallest value, or the number of runs above 0.
+    - `how`: the mean with the half-width of its confidence interval, the smallest value, the number of runs above 0, or
+      the value that all runs have.
     - `key`: the summary's name in the rows of `statistics.table`.
     - `heading`: in the report; LENGTH is replaced.
     - `short`: the heading on a terminal; a summary without one is left out there.
@@ -41,12 +43,17 @@ class Summary:
     """
 
     name: str
-    how: Literal["mean", "smallest", "above 0"]
+    how: Literal["mean", "smallest", "above 0", "same"]
     key: str
     heading: str
     short: str = ""
     form: str = "{:,.0f}"
     with_half: bool = False
+
+
+def kept(condition: str | None, name: str) -> str:
+    """Of a column that exists for both conditions, the one about `condition`; about replay if it is None."""
+    return f"{DECISIONS}_{name}" if condition == DECISIONS else name
 
 
 def _mean(name: str, heading: str, short: str = "", form: str = "{:,.0f}", with_half: bool = True) -> Summary:
@@ -66,10 +73,15 @@ RUNS = (  # one row per run
     Column("distinct_policies", int, "policies"),
     Column("regret", float, "reward"),
     Column("pseudo_regret", float, "reward"),
+    Column("condition", str, may_be_null=True),
     Column("violations_initial", float, "share"),
     Column("violations_total", int, LENGTH),
     Column("min_margin", float, "reward"),
     Column("first_violation", int, LENGTH, may_be_null=True),
+    Column("decisions_violations_initial", float, "share", may_be_null=True),
+    Column("decisions_violations_total", int, LENGTH, may_be_null=True),
+    Column("decisions_min_margin", float, "reward", may_be_null=True),
+    Column("decisions_first_violation", int, LENGTH, may_be_null=True),
     Column("seconds", float, "seconds"),
 )
 CURVE = (  # one row per recorded point of a run
@@ -78,6 +90,8 @@ CURVE = (  # one row per recorded point of a run
     Column("pseudo_regret", float, "reward"),
     Column("margin", float, "reward"),
     Column("margin_min", float, "reward"),
+    Column("decisions_margin", float, "reward", may_be_null=True),
+    Column("decisions_margin_min", float, "reward", may_be_null=True),
     Column("budget", float, "reward"),
     Column("baseline_steps", int, LENGTH),
 )
@@ -87,9 +101,19 @@ SUMMARIES = (  # in the order of the tables
     _mean("pseudo_regret", "expected regret", "expected regret"),
     _mean("baseline_steps", f"baseline {LENGTH}", f"baseline {LENGTH}"),
     _mean("distinct_policies", "distinct policies"),
+    Summary("condition", "same", "condition", "condition kept", "keeps", "{}"),
     _mean("violations_initial", "violated of the initial phase", "violated initially", "{:.1%}"),
     Summary("violations_total", "above 0", "runs_violated", "runs with a violation", "runs violated", "{:d}"),
     Summary("min_margin", "smallest", "min_margin", "smallest margin", "smallest margin", "{:,.2f}"),
+    _mean("decisions_violations_initial", "on decisions: violated of the initial phase", form="{:.1%}"),
+    Summary(
+        *("decisions_violations_total", "above 0", "decisions_runs_violated"),
+        *("on decisions: runs with a violation", "decisions: runs violated", "{:d}"),
+    ),
+    Summary(
+        *("decisions_min_margin", "smallest", "decisions_min_margin"),
+        *("on decisions: smallest margin", "smallest margin", "{:,.2f}"),
+    ),
     _mean("seconds", "seconds per run", "s/run", "{:.2f}", with_half=False),
 )
 # A claim of a study can be about these columns of a run.

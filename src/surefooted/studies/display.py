@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from surefooted.studies.columns import kept
 from surefooted.studies.folder import Part
 from surefooted.studies.spec import StudySpec, Task
 
@@ -77,7 +78,7 @@ class Display:
 
     def _tally(self, row: dict[str, Any]) -> None:
         self.runs[row["setting"]] += 1
-        self.violated[row["setting"]] += bool(row["violations_total"])
+        self.violated[row["setting"]] += bool(row[kept(row.get("condition"), "violations_total")])
 
 
 def clock(seconds: float) -> str:

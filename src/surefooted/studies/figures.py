@@ -8,6 +8,7 @@ import numpy as np
 
 from surefooted.errors import InvalidInput
 from surefooted.evaluation.pictures import draw_sketch
+from surefooted.studies.columns import DECISIONS, kept
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
 from surefooted.studies.statistics import interval
@@ -36,6 +37,7 @@ STYLE: Any = {
     "svg.hashsalt": "surefooted",
     "svg.fonttype": "none",
 }
+ALWAYS = "always the baseline"
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
 WIDE = 16  # letters that fit below a bar
 MANY = 8  # curves whose legend fits inside a figure
@@ -48,17 +50,18 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
         steps, curves = results.curve(setting, column)
         _band(ax, steps, curves, setting)
     if (truth := results.truth) is not None:
-        ax.plot(truth.step, truth.baseline_regret, label="always the baseline", **BASELINE)
+        ax.plot(truth.step, truth.baseline_regret, label=ALWAYS, **BASELINE)
     ax.set(xlabel=_axis(results), ylabel="regret", xlim=(0, results.study.length), ylim=(0, None))
     _legend(ax, "upper left")
 
 
 def violations(ax: "Axes", results: Results) -> None:
     """The share of the initial phase in which the condition is violated: mean, 95 % interval, the paper's numbers."""
-    labels = [_words(setting) for setting in results.settings]
+    named = Judged(results)
+    labels = [named.words(setting) for setting in results.settings]
     many = len(labels) > MANY or max(map(len, ", ".join(labels).split(", "))) > WIDE
     for i, setting in enumerate(results.settings):
-        mean, half = interval(100 * results.column(setting, "violations_initial"))
+        mean, half = interval(100 * results.column(setting, named.column(setting, "violations_initial")))
         if many:  # horizontal bars, one below the other
             end = float(mean) + (float(half) if np.isfinite(half) else 0.0)
             ax.barh(i, float(mean), color=_colour(setting), height=0.6, xerr=half if np.isfinite(half) else None)
@@ -77,9 +80,8 @@ def violations(ax: "Axes", results: Results) -> None:
         ax.set_yticks(range(len(labels)), labels, fontsize=7)
     else:
         ax.set_xticks(range(len(labels)), [label.replace(", ", "\n") for label in labels])
-    ax.set_title(
-        f"violated of the first {results.study.initial:,} {results.study.unit}".replace(",", "\u202f"), fontsize=9
-    )
+    first = f"{results.study.initial:,}".replace(",", "\u202f")
+    ax.set_title(f"violated of the first {first} {results.study.unit}{named.on_axis}", fontsize=9)
     if many:
         ax.set(xlabel="%", xlim=(0, None))
         ax.margins(x=0.2)
@@ -92,16 +94,21 @@ def violations(ax: "Axes", results: Results) -> None:
 
 
 def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
-    """The margin over time: the mean, and as a thin line the smallest of all realisations; below 0 is a violation."""
+    """The margin over time: the mean, and as a thin line the smallest of all realisations; below 0 is a violation.
+
+    The margin is that of the condition that the agent keeps.
+    """
+    named = Judged(results)
     for setting in results.settings:
-        steps, curves = results.curve(setting, "margin")
+        steps, curves = results.curve(setting, named.column(setting, "margin"))
         inside = steps <= max(last or steps[-1], steps[0])
-        ax.plot(steps[inside], curves.mean(axis=0)[inside], **_line(setting), label=_words(setting))
-        least = results.curve(setting, "margin_min")[1].min(axis=0)
+        ax.plot(steps[inside], curves.mean(axis=0)[inside], **_line(setting), label=named.words(setting))
+        least = results.curve(setting, named.column(setting, "margin_min"))[1].min(axis=0)
         ax.plot(steps[inside], least[inside], color=_colour(setting), linewidth=0.6, alpha=0.8)
     ax.axhline(0, color="black", linewidth=1)
     ax.set_yscale("symlog", linthresh=10)
-    ax.set(xlabel=_axis(results), ylabel="margin (thin: smallest)", xlim=(0, last or results.study.length))
+    label = f"margin{named.on_axis} (thin: smallest)"
+    ax.set(xlabel=_axis(results), ylabel=label, xlim=(0, last or results.study.length))
     _legend(ax, "lower right")
 
 
@@ -119,6 +126,31 @@ def baseline_share(ax: "Axes", results: Results) -> None:
         _band(ax, steps, share, setting)
     ax.set(xlabel=_axis(results), ylabel="played with the baseline (%)", xlim=(0, results.study.length), ylim=(0, 105))
     _legend(ax, "upper right")
+
+
+class Judged:
+    """Which condition a figure judges each setting by: the one that its agent keeps.
+
+    An agent that keeps none is judged by the condition that all others keep, or by replay if they differ. If a figure
+    has several conditions, its legend names them; if it has one, its axis does. A study of episodes has only one.
+    """
+
+    def __init__(self, results: Results) -> None:
+        conditions = {setting.index: results.condition(setting) for setting in results.settings}
+        found = {condition for condition in conditions.values() if condition is not None}
+        default = DECISIONS if found == {DECISIONS} else "replay"
+        self.conditions = {index: condition or default for index, condition in conditions.items()}
+        self.several = len(set(self.conditions.values())) > 1
+        only = "" if self.several or results.study.episodes else self.conditions[results.settings[0].index]
+        self.on_axis = f", {only}" if only else ""
+
+    def column(self, setting: Setting, name: str) -> str:
+        """The column of that name about the setting's condition."""
+        return kept(self.conditions[setting.index], name)
+
+    def words(self, setting: Setting) -> str:
+        """The label, with the condition if the figure has several."""
+        return _words(setting) + (f" [{self.conditions[setting.index]}]" if self.several else "")
 
 
 FIGURES: dict[str, Callable[["Axes", Results], None]] = {
@@ -159,7 +191,10 @@ def make_figures(
             for ax in axes[:2]:
                 ax.get_legend().remove()
                 ax.locator_params(axis="x", nbins=4)
-            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
+            handles, labels = axes[1].get_legend_handles_labels()  # with the conditions, if there are several
+            baseline = [line for line in axes[0].lines if line.get_label() == ALWAYS]
+            handles, labels = [*handles, *baseline], [*labels, *(ALWAYS for _ in baseline)]
+            figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(results.study.title or results.study.name)
         written += save(figure, folder / "overview", formats)
         if results.truth is not None and results.truth.sketch is not None:
@@ -174,7 +209,8 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
     units = {results.study.unit for results in several}
     if len(units) > 1:
         raise InvalidInput("these studies cannot be compared", ["some count steps and some count episodes"])
-    titles = distinct_titles(several)
+    titles, judged = distinct_titles(several), [(results, Judged(results)) for results in several]
+    mixed = len({condition for _, named in judged for condition in named.conditions.values()}) > 1
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -182,10 +218,14 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
         for name, column in (("regret", "pseudo_regret"), ("margin", "margin")):
             figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
             i = 0
-            for results in several:
+            for results, named in judged:
                 for setting in results.settings:
+                    label = f"{titles[results.path]}: {setting.label}"
+                    if name == "margin":
+                        column = named.column(setting, name)
+                        label += f" [{named.conditions[setting.index]}]" if mixed else ""
                     steps, curves = results.curve(setting, column)
-                    shown = Setting(i, setting.agent, setting.alpha, f"{titles[results.path]}: {setting.label}")
+                    shown = Setting(i, setting.agent, setting.alpha, label)
                     _band(ax, steps, curves, shown)
                     i += 1
             ax.set(xlabel=units.copy().pop(), ylabel=name)

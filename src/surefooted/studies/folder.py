@@ -168,10 +168,12 @@ class Folder:
         times = [part.stat().st_mtime for part in self.parts.glob("*.parquet")]
         try:
             if both[0].stat().st_mtime >= max(times, default=0.0):
-                tables = Tables(*(pq.read_table(file) for file in both))
+                runs, curves = (pq.read_table(file) for file in both)
+                every = (*columns.RUNS, *columns.CURVE)
+                tables = Tables(_whole(runs, RUNS, columns.RUNS), _whole(curves, CURVES, every))
                 if not self.parts.exists() or self._holds(tables, len(times)):
                     return tables
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             if not self.parts.exists():
                 fault = f"is damaged: {error}" if both[0].exists() else "holds no finished run yet"
                 raise UnreadableFile(f"{self.path} {fault}") from error
@@ -211,13 +213,25 @@ def _content(source: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
     try:
         curve = pq.read_table(source)
         content: dict[str, Any] = json.loads((curve.schema.metadata or {})[b"surefooted"])
-        missing = [name for name in RUNS.names if name not in content["row"]]
-        missing += [name for name in CURVE.names if name not in curve.column_names]
+        row = content["row"]
+        missing = [column.name for column in columns.RUNS if column.name not in row and not column.may_be_null]
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
+        content["row"] = {name: row.get(name) for name in RUNS.names}
+        curve = _whole(curve, CURVE, columns.CURVE)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise UnreadableFile(f"{name} is not a complete part: {error}") from error
-    return content, curve.select(CURVE.names)
+    return content, curve
+
+
+def _whole(table: pa.Table, schema: pa.Schema, known: tuple[columns.Column, ...]) -> pa.Table:
+    """A table with all columns of a schema; those that an older version did not write, and that may be null, are."""
+    lacking = [column for column in known if column.name in schema.names and column.name not in table.column_names]
+    if missing := [column.name for column in lacking if not column.may_be_null]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    for column in lacking:
+        table = table.append_column(schema.field(column.name), pa.nulls(table.num_rows, _TYPES[column.kind]))
+    return table.select(schema.names)
 
 
 def _with_run(part: Part) -> pa.Table:

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surefooted import __version__
+from surefooted.evaluation.margin import Margin
 from surefooted.evaluation.margins import EpisodicEvaluation, Evaluation, evaluate
 from surefooted.problems import Problem
 from surefooted.simulation.playing import simulate
 from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.studies.building import build_agent, build_problem
+from surefooted.studies.columns import DECISIONS
 from surefooted.studies.spec import StudySpec, Task, seeds
 from surefooted.tables.space import Floats, Ints
 
@@ -54,7 +56,8 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
     seconds = time.perf_counter() - begin
     result: Any = evaluate(played, problem, setting.alpha)
     conservative, budget = baseline_play(played), budgets(played)
-    violated, (drawn, expected) = result.violated, regrets(result)
+    drawn, expected = regrets(result)
+    by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else None
     row = {
         "agent": setting.agent,
         "label": setting.label,
@@ -68,24 +71,44 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "distinct_policies": len(played.policies),
         "regret": float(drawn[-1]),
         "pseudo_regret": float(expected[-1]),
-        "violations_initial": float(violated[: study.initial].mean()),
-        "violations_total": int(violated.sum()),
-        "min_margin": float(result.margin.min()),
-        "first_violation": result.first_violation,
+        "condition": getattr(agent, "condition", None),
+        **judged(result, study.initial),
+        **{f"{DECISIONS}_{name}": value for name, value in judged(by_decisions, study.initial).items()},
         "seconds": seconds,
     }
     ends = study.recorded
-    last, first = ends - 1, np.r_[0, ends[:-1]]
+    last = ends - 1
     curve = {
         "step": ends,
         "regret": drawn[last],
         "pseudo_regret": expected[last],
-        "margin": result.margin[last],
-        "margin_min": np.minimum.reduceat(result.margin, first),  # since the point before: no violation is lost
+        **margins(result, ends),
+        **{f"{DECISIONS}_{name}": values for name, values in margins(by_decisions, ends).items()},
         "budget": budget[last],
         "baseline_steps": conservative[last],
     }
     return row, curve
+
+
+def judged(margin: Margin | None, initial: int) -> dict[str, Any]:
+    """What a row says of a margin: how much of the run violates the condition, and by how much; None if unknown."""
+    if margin is None:
+        return dict.fromkeys(("violations_initial", "violations_total", "min_margin", "first_violation"))
+    return {
+        "violations_initial": float(margin.violated[:initial].mean()),
+        "violations_total": margin.violations,
+        "min_margin": float(margin.margin.min()),
+        "first_violation": margin.first_violation,
+    }
+
+
+def margins(margin: Margin | None, ends: Ints) -> dict[str, Floats]:
+    """What a curve says of a margin: its value at `ends`, and its smallest since the point before; NaN if unknown."""
+    if margin is None:
+        unknown = np.full(len(ends), np.nan)
+        return {"margin": unknown, "margin_min": unknown}
+    first = np.r_[0, ends[:-1]]
+    return {"margin": margin.margin[ends - 1], "margin_min": np.minimum.reduceat(margin.margin, first)}
 
 
 def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats]:

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from surefooted.studies.columns import SUMMARIES
+from surefooted.studies.columns import DECISIONS, kept
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
-from surefooted.studies.statistics import cell, interval, table
+from surefooted.studies.statistics import cell, interval, shown, table
 from surefooted.tables.files import write
 
 CAPTIONS = {
     "regret": "Expected regret: mean and 95 % confidence band. Dashed: the regret of always playing the baseline.",
-    "margin": "The exact margin over (1 − α) of the baseline: mean (thick) and smallest of all realisations (thin). "
+    "margin": "The exact margin over (1 − α) of the baseline, of the condition that the axis or the legend names: "
+    "mean (thick) and smallest of all realisations (thin). "
     "Below 0 the condition is violated. The scale is linear between −10 and 10 and logarithmic beyond.",
     "margin-initial": "The exact margin in the initial phase.",
     "violations": "Share of the initial phase in which the condition is violated: mean and 95 % confidence interval.",
@@ -75,21 +76,25 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    """Which settings violated the condition, in one or two sentences."""
-    broken = [(row["setting"], row["runs_violated"], row["realisations"]) for row in rows]
+    """Which settings violated the condition, in a few sentences."""
+    judged = [(row, row[kept(row["condition"], "runs_violated")]) for row in rows]
+    broken = [(row["setting"], bad, row["realisations"]) for row, bad in judged]
     guilty = [f"{label} in {bad} of {runs} runs" for label, bad, runs in broken if bad]
     clean = [label for label, bad, _ in broken if not bad]
     said = [f"The condition is violated by {'; '.join(guilty)}." if guilty else "The condition is never violated."]
     if guilty and clean:
         said.append(f"It is never violated by {'; '.join(clean)}.")
+    if any(row["condition"] == DECISIONS for row in rows):
+        said.append("Each agent is judged by the condition that it keeps; those that keep none are judged by replay.")
     return " ".join(said)
 
 
 def _results(rows: list[dict[str, Any]], unit: str) -> str:
     """The table of the settings."""
-    head = ["setting", "runs", *(summary.heading.format(unit=unit) for summary in SUMMARIES)]
+    summaries = shown(rows)
+    head = ["setting", "runs", *(summary.heading.format(unit=unit) for summary in summaries)]
     lines = [
-        [row["setting"], str(row["realisations"]), *(cell(s, row, THIN_SPACE, "\u00a0") for s in SUMMARIES)]
+        [row["setting"], str(row["realisations"]), *(cell(s, row, THIN_SPACE, "\u00a0") for s in summaries)]
         for row in rows
     ]
     note = "Mean ± half-width of its 95 % confidence interval (Student's t); the smallest margin is over all runs."

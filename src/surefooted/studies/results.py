@@ -59,6 +59,11 @@ class Results:
         present = set(self.runs["setting"].to_pylist())
         return [setting for setting in self.study.settings if setting.index in present]
 
+    def condition(self, setting: Setting) -> str | None:
+        """The condition that the agent of a setting keeps: "replay" or "decisions"; None if it keeps neither."""
+        condition: str | None = self.column(setting, "condition")[0]
+        return condition
+
     def column(self, setting: Setting, name: str) -> Any:
         """A column of the runs of one setting, as an array."""
         return self.runs.filter(pc.equal(self.runs["setting"], setting.index))[name].to_numpy()

@@ -35,14 +35,28 @@ def table(results: Results) -> list[dict[str, Any]]:
                 row[summary.key], row[f"{summary.key}_half"] = float(mean), float(half)
             elif summary.how == "smallest":
                 row[summary.key] = float(values.min())
+            elif summary.how == "same":
+                row[summary.key] = values[0]
             else:
-                row[summary.key] = int((values > 0).sum())
+                known = np.isfinite(values.astype(float)).any()
+                row[summary.key] = int((values > 0).sum()) if known else None
         rows.append(row)
     return rows
 
 
+def shown(rows: list[dict[str, Any]]) -> list[Summary]:
+    """The summaries that tables show: all but those without a value in any row."""
+    return [summary for summary in SUMMARIES if not rows or any(_is_known(row[summary.key]) for row in rows)]
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and np.isnan(value))
+
+
 def cell(summary: Summary, row: dict[str, Any], thousands: str, space: str = " ") -> str:
-    """What a table prints of a row: a number, and the half-width of its interval if that is known and wanted."""
+    """What a table prints of a row: a value, and the half-width of its interval if that is known and wanted."""
+    if not _is_known(row[summary.key]):
+        return "–"
     half = row.get(f"{summary.key}_half", np.nan)
     numbers = [row[summary.key], half] if summary.with_half and np.isfinite(half) else [row[summary.key]]
     return f"{space}±{space}".join(summary.form.format(number) for number in numbers).replace(",", thousands)
