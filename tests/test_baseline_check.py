@@ -217,7 +217,7 @@ def test_wrong_values_are_found_at_their_stage_and_start():
 
 
 def test_only_steps_of_the_baselines_rule_count():
-    """A randomised baseline: a pair that something else chose says nothing, though the baseline might have chosen it."""
+    """A randomised baseline: a pair that something else chose says nothing, though the baseline plays it, too."""
     p, r = np.ones((1, 2, 1)), np.array([[0.0, 1.0]])
     mdp = sf.TabularMDP.from_arrays(p, r)
     baseline = sf.Baseline(sf.Policy.uniform(mdp.space), 0.5, np.zeros(1))

@@ -4,6 +4,7 @@ An episode is one policy, played until some pair has had its allowed visits or t
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -167,7 +168,7 @@ class AveragePlayer(Player[L]):
             "left": self._episode().left,
         }
 
-    def _restore_player(self, state: dict[str, Any]) -> None:
+    def _restore_player(self, state: Mapping[str, Any]) -> None:
         """Continue from `_player_state`."""
         self.learner.load_state_dict(state["learner"])
         self.coin = self.coin.restored(state["coin"])

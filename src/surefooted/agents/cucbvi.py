@@ -1,6 +1,7 @@
 """CUCB-VI (the paper's Fig. `cucbvi`): any learner of episodes, exploring only what it can prove to afford."""
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -179,17 +180,19 @@ class CUCBVI(EpisodicPlayer):
         terms, t = self.certificate.terms, self.horizon * self.episodes
         return Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        own = {"certificate": self.certificate.state_dict(), "effort": self.effort.state_dict()}
-        return self._player_state() | own
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        own = {name: getattr(self, name) for name in ("baseline", "alpha", "learn_from", "reevaluate")}
+        return super().arguments() | own | {"patience": self.effort.patience}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
+    def _contents(self) -> dict[str, Any]:
+        own = {"certificate": self.certificate.state_dict(), "effort": self.effort.state_dict()}
+        return super()._contents() | own
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.certificate = self.certificate.restored(state["certificate"])
         self.effort = EpisodeEffort(**state["effort"])
-        return self
 
 
 def _baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]:

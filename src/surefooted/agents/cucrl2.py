@@ -1,6 +1,7 @@
 """CUCRL2 (the paper's Fig. `cucrl`): an average-reward learner that explores only what it can prove to afford."""
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -105,6 +106,7 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         super().__init__(held or UCRL2Learner(space, **options), seed)
         self.baseline, self.alpha = baseline, alpha
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
+        self.proves = {"certificate": certificate, "strict": strict}
         self.certificate = _certificate(certificate, baseline, alpha, strict)
         self.policies.id_of(baseline.policy)  # policy 0
         self.effort = Effort(always=patience == 0)
@@ -197,22 +199,24 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         decision = Decision("baseline", reason, -1, self.t, 0, steps)
         return Episode(self.baseline.policy, decision, steps, doubling=False)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        own = {name: getattr(self, name) for name in ("baseline", "alpha", "affordable", "minimum", "patience")}
+        return super().arguments() | own | self.proves
+
+    def _contents(self) -> dict[str, Any]:
+        return super()._contents() | {
             "certificate": self.certificate.state_dict(),
             "effort": self.effort.state_dict(),
             "last_length": self.last_length,
             "trusted_at": self.trusted_at,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.certificate = self.certificate.restored(state["certificate"])
         self.effort = Effort(**state["effort"])
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
-        return self
 
 
 def _certificate(name: CertificateName, baseline: Baseline, alpha: float, strict: bool) -> Certificate:

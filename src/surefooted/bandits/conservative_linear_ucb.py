@@ -17,13 +17,15 @@ CLUCB2 as printed minimises <θ, what was earned> and maximises <θ, what is owe
 tighter, since min (f - g) >= min f - max g for all f and g. It is valid, since θ* is one θ.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision
+from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole, real_numbers
 from surefooted.bandits._decide import decide
 from surefooted.bandits.ellipsoid import Ellipsoid
@@ -42,7 +44,7 @@ class Balance:
     w: Floats  # [d]
 
 
-class ConservativeLinearUCB:
+class ConservativeLinearUCB(Restorable):
     """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
     >>> import surefooted as sf
@@ -61,6 +63,8 @@ class ConservativeLinearUCB:
     A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2; a run may have both. Ties
     go to the first arm.
     """
+
+    parts = ("ellipsoid",)
 
     def __init__(
         self,
@@ -151,8 +155,12 @@ class ConservativeLinearUCB:
             raise InvalidInput("this round cannot be played", faults)
         return phi, as_whole(baseline)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        of_set = {name: getattr(self.ellipsoid, name) for name in ("dimension", "sigma", "bound", "lambda_", "delta")}
+        return of_set | {"alpha": self.alpha, "learn_from": self.learn_from}
+
+    def _contents(self) -> dict[str, Any]:
         return {
             "ellipsoid": self.ellipsoid.state_dict(),
             "t": self.t,
@@ -160,8 +168,6 @@ class ConservativeLinearUCB:
             "asked": self.asked,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
+    def _restore(self, state: Mapping[str, Any]) -> None:
         self.ellipsoid.load_state_dict(state["ellipsoid"])
         self.t, self.balance, self.asked = state["t"], state["balance"], state["asked"]
-        return self

@@ -8,11 +8,13 @@ If every μ_i is in its interval, the arms I_s that are played satisfy Σ_{s<=t}
 t: if J_t is played, because of the condition; if the baseline is played, because it adds α μ_0 >= 0 to the difference.
 """
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from surefooted.agents.agent import Decision
+from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole
 from surefooted.bandits._decide import decide
 from surefooted.data.counts import Counts
@@ -22,7 +24,7 @@ from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints, Space
 
 
-class ConservativeUCB:
+class ConservativeUCB(Restorable):
     """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
     >>> import surefooted as sf
@@ -112,16 +114,16 @@ class ConservativeUCB:
         earned[self.baseline] = 0.0
         return {"explored": float(earned.sum()), "baseline": float(factor * mean)}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        names = ("n_arms", "alpha", "baseline", "baseline_mean", "delta", "confidence")
+        return {name: getattr(self, name) for name in names} | {"r_max": self.counts.space.r_max}
+
+    def _contents(self) -> dict[str, Any]:
         return {"counts": self.counts.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        if np.shape(state["counts"]["visits"]) != (self.n_arms,):
-            raise InvalidInput("this state belongs to another agent", [f"this one has {self.n_arms} arms"])
+    def _restore(self, state: Mapping[str, Any]) -> None:
         self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
-        return self
 
 
 def wu(counts: Counts, delta: float) -> Plausible:
