@@ -24,6 +24,8 @@ def average(name):
             return sf.UCRL2(space, seed=3, dynamic="dynamic" in rest)
         case ["CUCRL2", "unknown"]:
             return sf.CUCRL2(space, baseline=sf.Baseline(NOISY.baseline), alpha=0.4, seed=3)
+        case ["CUCRL2", "decisions"]:
+            return sf.CUCRL2(space, baseline=baseline, alpha=0.4, condition="decisions", seed=3)
         case ["CUCRL2", certificate]:
             return sf.CUCRL2(space, baseline=baseline, alpha=0.4, certificate=certificate, seed=3)
 
@@ -54,7 +56,7 @@ def finite(name):
 
 
 AVERAGE = ["fixed", "UCRL2", "UCRL2 dynamic", "CUCRL2 unknown"]
-AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "induction")]
+AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "induction", "decisions")]
 LEARNERS = ["UCBVI boxes", "UCBVI staged", "UCBVI hoeffding", "UCBVI freedman", "EULER", "EULER staged"]
 CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "unknown", "printed", "EULER")]
 steps = pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.slow)])

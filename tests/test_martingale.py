@@ -98,9 +98,16 @@ def _crossings(uniforms, low, high, p, guess, threshold, lambda_, log_weight):
 
 @pytest.mark.parametrize(
     ("low", "high", "p", "guess"),
-    [(-1.0, 1.0, 0.5, 0.0), (-1.0, 0.25, 0.2, 0.0), (-0.1, 9.9, 0.99, 0.0), (-1.0, 0.1, 0.05, -0.4), (0.0, 1.0, 0.5, 0.5)],
+    [
+        (-1.0, 1.0, 0.5, 0.0),
+        (-1.0, 0.25, 0.2, 0.0),
+        (-0.1, 9.9, 0.99, 0.0),
+        (-1.0, 0.1, 0.05, -0.4),
+        (0.0, 1.0, 0.5, 0.5),
+    ],
 )
 def test_the_bound_fails_no_more_often_than_promised(low, high, p, guess):
+    low, high, guess = float(low), float(high), float(guess)
     delta, runs, steps = 0.2, 1500, 400
     uniforms = np.random.default_rng(7).random((runs, steps))
     bets = new_bets(guess - low if guess > low else 1.0)

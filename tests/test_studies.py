@@ -347,7 +347,9 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     study = fragile_study(tmp_path)
-    monkeypatch.setattr(running, "check", lambda study: None)  # building the agent here would kill the tests
+    monkeypatch.setattr(
+        running, "check", lambda study: building.build_problem(study.problem)
+    )  # building the agent here would kill the tests
     found = studies.run_study(study, tmp_path / "out", jobs=2, engine_name=name)
     assert found.runs.num_rows == 8 and (tmp_path / "marks" / "killed").exists()
     plain = study_of(SMALL, "agents.fragile={kind='UCRL2'}", "realisations=2")
@@ -360,7 +362,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-    monkeypatch.setattr(running, "check", lambda study: None)
+    monkeypatch.setattr(running, "check", lambda study: building.build_problem(study.problem))
     study = fragile_study(tmp_path, "raise")
     with pytest.raises(SurefootedError, match=r"(?s)1 runs failed.*a bug in an agent"):
         studies.run_study(study, tmp_path / "out", jobs=1)
@@ -424,7 +426,7 @@ def test_intervals_are_students():
 
 
 def test_always_playing_the_baseline_loses_what_the_oracle_says(small):
-    _, lost = figures.baseline_regret(small)
+    lost = small.truth.baseline_regret
     problem = sf.problems.riverswim()
     earned = sf.solve.expected_rewards(problem.mdp, problem.baseline, problem.start, 400)
     assert lost[-1] == pytest.approx(400 * sf.solve.optimal_gain(problem.mdp).gain - earned[-1])
@@ -548,7 +550,7 @@ def test_the_figures_show_what_the_tables_hold(small):
     _, regrets = small.curve(setting, "pseudo_regret")
     lines = {line.get_label(): line.get_ydata() for line in drawn["regret"].lines}
     assert lines[setting.label] == pytest.approx(regrets.mean(axis=0))
-    assert lines["always the baseline"] == pytest.approx(figures.baseline_regret(small)[1])
+    assert lines["always the baseline"] == pytest.approx(small.truth.baseline_regret)
     band = drawn["regret"].collections[2].get_paths()[0].vertices[:, 1]
     half = interval(regrets)[1]
     assert (band.min(), band.max()) == pytest.approx(

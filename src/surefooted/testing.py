@@ -25,7 +25,8 @@ from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.explorer import Explorer
 from surefooted.errors import SurefootedError
-from surefooted.evaluation.margins import MARGIN_ROUNDING, Margins, evaluate
+from surefooted.evaluation.margin import MARGIN_ROUNDING, Margin
+from surefooted.evaluation.margins import evaluate
 from surefooted.problems.problem import Problem
 from surefooted.simulation.playing import simulate
 from surefooted.simulation.run import EpisodicRun, Run
@@ -201,13 +202,16 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
     """
     agent = make()
     run: Run | EpisodicRun
-    result: Margins
+    result: Margin
     if isinstance(agent, EpisodicPlayer):
         run = simulate(problem, agent, episodes=length, seed=seed)
         result, unit, when = evaluate(run, problem, alpha), "episode", list(range(length))
     else:
         run = simulate(problem, agent, length, seed)
-        result, unit, when = evaluate(run, problem, alpha), "step", [decision.t for decision in run.decisions]
+        found = evaluate(run, problem, alpha)
+        result, unit, when = found, "step", [decision.t for decision in run.decisions]
+        if agent.account is not None:
+            result = found.decisions
     _require(result.violations == 0, f"the condition is violated after {result.violations} {unit}s")
     exact, earned = np.r_[0.0, result.margin], np.r_[0.0, result.baseline]
     for t, decision in zip(when, run.decisions, strict=True):

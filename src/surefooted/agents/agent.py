@@ -13,7 +13,8 @@ class Decision:
 
     A decision is made at the beginning of an episode and holds for all of it; `act` adds the `action` of the step.
     `budget` is the margin over (1 - α) of the baseline that was proved at that moment, if the agent keeps one, `terms`
-    what it is made of, and `length` the number of steps that the episode may last.
+    what it is made of, and `length` the number of steps that the episode may last. `deposit` is what the step could
+    cost, if it departs from the baseline and the agent keeps an account.
     """
 
     role: Role
@@ -24,6 +25,7 @@ class Decision:
     length: int | None = None
     budget: float | None = None
     terms: Mapping[str, float] = field(default_factory=dict)
+    deposit: float | None = None
 
 
 class Agent(Protocol):

@@ -13,6 +13,7 @@ import numpy as np
 
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import L, Player
+from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
@@ -44,6 +45,8 @@ class Episode:
 
 class AveragePlayer(Player[L]):
     """Plays one long run, and records its segments, distinct policies and decisions."""
+
+    account: Account | None = None  # asked before every step, if the player keeps one
 
     def __init__(self, learner: L, seed: int | np.random.Generator = 0) -> None:
         super().__init__(learner, seed)
@@ -103,11 +106,32 @@ class AveragePlayer(Player[L]):
         np.add.at(self.allowed, pairs[taken:], 1)
         told = None if noise is None else noise[:taken]
         self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
-        if not self.current()[0].is_deterministic:
+        if self.draws:
             self.coin.use(taken)
+        for policy, role, steps in self._record(pairs[:taken], rewards[:taken], next_states[:taken]):
+            self._append(policy, role, steps)
         self.state = int(next_states[taken - 1])
         self._advance(taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0))
         return taken
+
+    @property
+    def draws(self) -> bool:
+        """Whether each step of the episode under way uses a random number."""
+        return not self._episode().policy.is_deterministic
+
+    def _record(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[tuple[int, Role, int]]:
+        """What these steps, the next ones of the episode, played: policy, role and length of each stretch."""
+        decision = self._episode().decision
+        return [(decision.policy, decision.role, len(pairs))]
+
+    def _append(self, policy: int, role: Role, steps: int) -> None:
+        """Add steps just played to the last segment, or begin a new one."""
+        if self.played and (self.played[-1][0], self.roles[-1]) == (policy, role):
+            self.played[-1] = (policy, self.played[-1][1] + steps)
+        else:
+            self.played.append((policy, steps))
+            self.roles.append(role)
+        self.explored += steps if role == "optimistic" else 0
 
     def current(self) -> tuple[Policy, int]:
         """The policy under way, which is stationary."""
@@ -119,15 +143,8 @@ class AveragePlayer(Player[L]):
         return self.episode
 
     def _advance(self, steps: int, ended: bool) -> None:
-        """Record steps just played; at the end of the episode, plan the next."""
+        """Steps were played; at the end of the episode, plan the next."""
         episode = self._episode()
-        role, policy = episode.decision.role, episode.decision.policy
-        if self.played and (self.played[-1][0], self.roles[-1]) == (policy, role):
-            self.played[-1] = (policy, self.played[-1][1] + steps)
-        else:
-            self.played.append((policy, steps))
-            self.roles.append(role)
-        self.explored += steps if role == "optimistic" else 0
         self.t += steps
         episode.left -= steps
         if ended or episode.left <= 0:

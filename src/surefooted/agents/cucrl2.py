@@ -1,4 +1,9 @@
-"""CUCRL2 (the paper's Fig. `cucrl`): an average-reward learner that explores only what it can prove to afford."""
+"""CUCRL2 (the paper's Fig. `cucrl`): an average-reward learner that explores only what it can prove to afford.
+
+It keeps one of two conditions. "replay" is the paper's: if everything were played again from the start, the average
+reward would be at least (1 - α) of the baseline's. "decisions" adds up what each decision is worth compared with the
+baseline's in the same state; `agents.step_by_step` plays it. docs/conditions.md compares them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,7 +15,9 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.average import AveragePlayer, Episode
 from surefooted.agents.effort import Effort
 from surefooted.agents.learner import AverageLearner
+from surefooted.agents.step_by_step import StepByStep
 from surefooted.agents.ucrl2 import UCRL2Learner
+from surefooted.certificates.account import Account
 from surefooted.certificates.certificate import Certificate, Offer, Past, Question
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
@@ -23,10 +30,12 @@ from surefooted.tables.space import Space
 
 CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
 CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
+Condition = Literal["replay", "decisions"]
+CONDITIONS: tuple[Condition, ...] = ("replay", "decisions")
 
 
-class CUCRL2(AveragePlayer[AverageLearner]):
-    """Plays a learner's policy while a certificate proves that it can be afforded, and the baseline otherwise.
+class CUCRL2(StepByStep[AverageLearner]):
+    """Plays a learner's policy while it is proved that this can be afforded, and the baseline otherwise.
 
     If an observation contradicts the knowledge, it plays the baseline until `trust` says what to believe instead. On
     problems of many thousands of states, questions to the certificate and reviews of the past are rationed: see
@@ -36,12 +45,15 @@ class CUCRL2(AveragePlayer[AverageLearner]):
     ----------
     space : the states and their actions
     baseline : the policy in use today, with its gain and bias if they are known
-    alpha : the share of the baseline's reward that may be lost, between 0 and 1
+    alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
     delta : the probability with which the condition may fail (0.05)
     learner : what proposes policies; UCRL2's unless given
-    certificate : "induction", "segments", "reevaluated" (the paper's experiments) or "paper" (its analysis)
+    condition : "replay" (the paper's) or "decisions", which explores far sooner and needs gain and bias of the baseline
     strict : keep a reserve for the way back to the baseline; without it (the paper), the condition can be violated
         while the baseline recovers
+    allowance : for "decisions", an amount that may be lost in all, beside alpha
+    certificate : for "replay": "induction", "segments", "reevaluated" (the paper's experiments) or "paper" (its
+        analysis); so are `affordable`, `minimum` and `patience`
     affordable : explore for as many steps as the budget pays for, at least `minimum`; False (the paper): for all
         T_{k-1} + 1 steps or not at all
     patience : after a refusal, the share by which the run grows before the agent asks again; with 0 (the paper) it asks
@@ -59,6 +71,10 @@ class CUCRL2(AveragePlayer[AverageLearner]):
     >>> run = sf.simulate(problem, agent, steps=500, seed=0)
     >>> sf.evaluate(run, problem, alpha=0.1).violations
     0
+    >>> agent = sf.CUCRL2(problem.space, baseline=baseline, alpha=0.1, condition="decisions")
+    >>> run = sf.simulate(problem, agent, steps=500, seed=0)
+    >>> sf.evaluate(run, problem, alpha=0.1).decisions.violations
+    0
 
     """
 
@@ -70,17 +86,17 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         alpha: float,
         delta: float | None = None,
         learner: AverageLearner | AveragePlayer[Any] | None = None,
-        certificate: CertificateName = "induction",
+        condition: Condition = "replay",
         strict: bool = True,
+        allowance: float = 0.0,
+        certificate: CertificateName = "induction",
         affordable: bool = True,
         minimum: int = 10,
         patience: float = 0.01,
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
-        faults = []
-        if not 0 < alpha < 1:
-            faults.append(f"alpha {alpha} must lie strictly between 0 and 1")
+        faults = _condition_faults(condition, baseline, alpha, allowance)
         if baseline.policy.space != space:
             faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
         if baseline.policy.horizon is not None:
@@ -93,21 +109,30 @@ class CUCRL2(AveragePlayer[AverageLearner]):
             faults.append(f"minimum {minimum} must be at least 1")
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
-        options |= {} if delta is None else {"delta": delta}
         held = learner.learner if isinstance(learner, AveragePlayer) else learner
-        if held is not None and options:
-            faults.append(f"{', '.join(options)}: a learner is given, so these options of UCRL2 have no effect")
+        if held is not None and (options or (delta is not None and condition == "replay")):
+            given = ["delta"] * (delta is not None) + list(options)
+            faults.append(f"{', '.join(given)}: a learner is given, so these options of UCRL2 have no effect")
         if not isinstance(held, AverageLearner | None):
             faults.append(f"the learner must be an AverageLearner or an agent that has one, not {type(held).__name__}")
         elif held is not None and held.space != space:
             faults.append(f"the learner is on {held.space}, the agent on {space}")
         if faults:
             raise InvalidInput("no such agent", faults)
-        super().__init__(held or UCRL2Learner(space, **options), seed)
-        self.baseline, self.alpha = baseline, alpha
+        by_account = condition == "decisions"
+        self.uses_set = by_account and (options.get("knowledge") or (held and held.belief.knowledge)) is not None
+        if held is None:
+            total = 0.05 if delta is None else delta
+            held = UCRL2Learner(space, delta=total / 2 if self.uses_set else total, **options)
+        account = None
+        if by_account:
+            share = _share(delta, held, self.uses_set)
+            account = Account(space, baseline, alpha, share, strict, allowance)
+        super().__init__(held, seed, account)
+        self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
-        self.proves = {"certificate": certificate, "strict": strict}
-        self.certificate = _certificate(certificate, baseline, alpha, strict)
+        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance}
+        self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict)
         self.policies.id_of(baseline.policy)  # policy 0
         self.effort = Effort(always=patience == 0)
         self.last_length = 0  # T_{k-1}
@@ -122,23 +147,36 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         if self.begun:
             plausible = self.learner.plausible()
             self._record_episode(plausible)
-            self.certificate.restart(plausible, self.past)
+            if self.certificate is not None:
+                self.certificate.restart(plausible, self.past)
+            if self.account is not None:
+                self.account.forget_sets()
             self.effort.forget_reviews()
             self.trusted_at = self.t
             self._plan()
 
     def next_episode(self) -> Episode:
-        """Steps 1 to 8 of Fig. `cucrl`."""
+        """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
         contradictions = self.learner.compare()
         plausible = self.learner.plausible()  # step 2
         self._record_episode(plausible)
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(wording.contradicted(contradictions), self._pause)
-        if self.affordable and (rest := self.effort.rest(self.t)):
+        if self.certificate is not None and self.affordable and (rest := self.effort.rest(self.t)):
             return self._keep_to_baseline(wording.RESTS, rest)
         plan = self.learner.propose(plausible, self.t)  # step 3
+        if self.account is not None:
+            if self.uses_set:
+                self.account.review(plausible)
+            return self.step_by_step(plan)
+        return self._by_certificate(plausible, plan)
+
+    def _by_certificate(self, plausible: Plausible, plan: Plan) -> Episode:
+        """Steps 4 to 8 of Fig. `cucrl`: play the plan for as long as it is proved safe, or the baseline."""
+        assert self.certificate is not None
         question = self._question(plausible, plan)
-        offer = self._ask(question)  # step 4
+        offer = self.certificate.offer(question)  # step 4
+        self.effort.charge(offer.sweeps, self.learner.counts)
         if not offer.enough and self._review_is_due():
             offer = self.certificate.review(question)
         return self._explore(plan, offer) if offer.enough else self._fall_back(offer, question)  # steps 5 to 8
@@ -160,7 +198,8 @@ class CUCRL2(AveragePlayer[AverageLearner]):
             self.last_length = self.t - max(self.decisions[-1].t, self.trusted_at)
             if self.last_length:
                 first, policy = self.t - self.last_length, self.decisions[-1].policy
-                self.certificate.record(policy, first, self.last_length, plausible)
+                if self.certificate is not None:
+                    self.certificate.record(policy, first, self.last_length, plausible)
 
     def _question(self, plausible: Plausible, plan: Plan) -> Question:
         """Whether the plan is safe: for T_{k-1} + 1 steps, or for how many of at most as many as were played."""
@@ -170,12 +209,6 @@ class CUCRL2(AveragePlayer[AverageLearner]):
             least = self.minimum
             most = max(min(self.t, self.effort.longest_question(self.learner.counts)), least)
         return Question(plausible, plan.policy, self.past, least, most)
-
-    def _ask(self, question: Question) -> Offer:
-        """What the certificate offers."""
-        offer = self.certificate.offer(question)
-        self.effort.charge(offer.sweeps, self.learner.counts)
-        return offer
 
     def _review_is_due(self) -> bool:
         return self.effort.review_is_due(self.t, self.explored, self.played, self.learner.counts)
@@ -201,12 +234,13 @@ class CUCRL2(AveragePlayer[AverageLearner]):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        own = {name: getattr(self, name) for name in ("baseline", "alpha", "affordable", "minimum", "patience")}
-        return super().arguments() | own | self.proves
+        names = ("baseline", "alpha", "condition", "affordable", "minimum", "patience")
+        account = {"delta": None if self.account is None else self.account.delta}
+        return super().arguments() | {name: getattr(self, name) for name in names} | self.proves | account
 
     def _contents(self) -> dict[str, Any]:
         return super()._contents() | {
-            "certificate": self.certificate.state_dict(),
+            "certificate": None if self.certificate is None else self.certificate.state_dict(),
             "effort": self.effort.state_dict(),
             "last_length": self.last_length,
             "trusted_at": self.trusted_at,
@@ -214,9 +248,41 @@ class CUCRL2(AveragePlayer[AverageLearner]):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self.certificate = self.certificate.restored(state["certificate"])
+        if self.certificate is not None:
+            self.certificate = self.certificate.restored(state["certificate"])
         self.effort = Effort(**state["effort"])
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
+
+
+def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowance: float) -> list[str]:
+    """Why a condition cannot be kept."""
+    if condition not in CONDITIONS:
+        return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
+    faults = []
+    if not (0 < alpha < 1 or (alpha == 0 < allowance)):
+        faults.append(f"alpha {alpha} must lie strictly between 0 and 1, or be 0 with an allowance")
+    if not 0 <= allowance < np.inf:
+        faults.append(f"allowance {allowance} must be finite and not negative")
+    if condition == "replay" and allowance:
+        faults.append('an allowance needs condition="decisions"')
+    if condition == "decisions" and baseline.gain is None:
+        what = "it compares each decision with the baseline's, by the baseline's gain and bias: declare both"
+        faults.append(f'condition="decisions" needs more than the policy: {what}, or choose condition="replay"')
+    return faults
+
+
+def _share(delta: float | None, learner: AverageLearner, uses_set: bool) -> float:
+    """The share of δ that an account gets: all of it or, if the set is used, what the set leaves.
+
+    If δ is not given, the set leaves as much as it has itself.
+    """
+    if not uses_set:
+        return learner.delta if delta is None else delta
+    share = learner.delta if delta is None else delta - learner.delta
+    if share <= 0:
+        fault = f"delta {delta} leaves nothing for the account: the learner's set has {learner.delta}"
+        raise InvalidInput("no such agent", [fault])
+    return share
 
 
 def _certificate(name: CertificateName, baseline: Baseline, alpha: float, strict: bool) -> Certificate:

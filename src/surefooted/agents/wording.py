@@ -6,6 +6,7 @@ import numpy as np
 
 from surefooted.certificates.certificate import Offer
 
+STEP_BY_STEP = "Plays what the learner proposes wherever the account pays for it, and the baseline elsewhere."
 PROPOSES_BASELINE = "Plays the baseline: the learner proposes it too."
 RESTS = "Plays the baseline: on so large a problem, the agent does not ask at every step whether exploring is safe."
 
@@ -50,6 +51,20 @@ def cannot_afford(offer: Offer) -> str:
         return "Plays the baseline: the baseline itself is not known well enough yet."
     cost = f"could cost {offer.too_much:.1f}, {offer.budget:.1f} saved up"
     return f"Plays the baseline: exploring {_steps(offer.one_too_many)} {cost}."
+
+
+def departs(deposit: float, balance: float) -> str:
+    """The account pays for a step that departs from the baseline."""
+    if deposit == 0:
+        return "Explores: this step is proved to be worth no less than the baseline's in the long run."
+    return f"Explores: this step could cost {deposit:.3g} in the long run; {balance:.3g} is in the account."
+
+
+def does_not_depart(deposit: float, balance: float) -> str:
+    """The account does not pay for a step that would depart from the baseline."""
+    if balance < 0:
+        return f"Plays the baseline: {-balance:.3g} must be saved up before anything can be explored."
+    return f"Plays the baseline: exploring could cost {deposit:.3g} in the long run; {balance:.3g} is in the account."
 
 
 def episode_pays(bound: float, margin: float) -> str:

@@ -8,9 +8,9 @@ compared with the baseline in the long run. W_t adds this up over the steps up t
 condition on decisions is W_t >= -α t g at every t: with an allowance B, W_t >= -B - α t g. Over a finite horizon the
 values V_h of the baseline take the place of h, each episode pays in α V_1(s_1), and g is 0.
 
-Each departure leaves a deposit: its worst outcome. When the outcome D = r + h(s') - h(s) - g is known, the deposit comes
-back and D counts, with all others, in one bound on W (`certificates.martingale`). It pays ln(1 / δ) once, not once for
-every pair. The proofs are in docs/guarantees.md.
+Each departure leaves a deposit: what it could cost. When the outcome D = r + h(s') - h(s) - g is known, the deposit
+comes back and D counts, with all others, in one bound on W (`certificates.martingale`). It pays ln(1 / δ) once, not
+once for every pair. The proofs are in docs/guarantees.md.
 """
 
 import math
@@ -56,8 +56,9 @@ class Entry:
 
     def __str__(self) -> str:
         """One line that a planner can read."""
-        what = f"step {self.t}: state {self.state}, action {self.action} put down {self.deposit:.3g}"
-        return f"{what}; earned {self.reward:.3g}, led to {self.next_state}: worth {self.worth:+.3g}; {self.balance:.3g} left"
+        what = f"step {self.t}: state {self.state}, action {self.action}, could cost {self.deposit:.3g}"
+        led = f"earned {self.reward:.3g}, led to state {self.next_state}, worth {self.worth:+.3g}"
+        return f"{what}: {led}; balance {self.balance:.3g}"
 
 
 class Account:
@@ -106,6 +107,8 @@ class Account:
         self.arrays = kernels.Account(
             terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(3)
         )
+        self._alone, self._weights = _alone(baseline.policy, stages)
+        self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
 
     @property
     def reserve(self) -> float:
@@ -124,26 +127,30 @@ class Account:
         """An episode begins, for which the baseline pays in this amount."""
         self.arrays.now[PAID_IN] += amount
 
-    def rules(self, proposal: Policy | None) -> Rules:
-        """A deterministic proposal and the baseline as kernels take them; None: the baseline is played."""
-        stages = self.arrays.terms.stages
-        alone, weights = _alone(self.baseline.policy, stages)
-        if proposal is None:
-            return Rules(alone, alone, weights)
-        pairs, _ = proposal.stages(max(stages, 1))
-        return Rules(_every_stage(pairs, stages), alone, weights)
+    def propose(self, proposal: Policy | None) -> None:
+        """A deterministic policy that is played wherever the account pays for it; None: the baseline is played."""
+        stages, proposed = self.arrays.terms.stages, self._alone
+        if proposal is not None:
+            proposed = _every_stage(proposal.stages(max(stages, 1))[0], stages)
+        self.rules = Rules(proposed, self._alone, self._weights)
 
-    def verdict(self, place: int, pair: int) -> Verdict:
-        """Whether playing a pair at a place, which departs from the baseline, is paid for. Nothing changes."""
+    def proposed(self, place: int) -> int:
+        """The pair that is proposed at a place, if it departs from the baseline; -1 if it does not."""
+        pair = int(self.rules.proposed[place])
+        return -1 if pair == self._alone[place] else pair
+
+    def verdict(self, place: int) -> Verdict:
+        """Whether the account pays for what is proposed at a place, a departure from the baseline. Nothing changes."""
+        pair = int(self.rules.proposed[place])
         choice = pair + place // self.space.n_states * self.space.n_pairs
         pays, proved = kernels.may_depart(self.arrays, place, choice)
-        deposit = -min(float(kernels.least_advantage(self.arrays, place, choice)), 0.0)
+        deposit = max(-float(kernels.least_advantage(self.arrays, place, choice)), 0.0)
         return Verdict(bool(pays), deposit, float(kernels.paid_in(self.arrays)) + float(proved))
 
-    def book(self, rules: Rules, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> Bools:
-        """Settle steps from s on that were played by the rules; which of them played the proposal, [n]."""
+    def book(self, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> Bools:
+        """Settle steps from s on, for which the account was asked; which of them played the proposal, [n]."""
         explored = np.zeros(len(pairs), dtype=np.bool_)
-        kernels.book_steps(self.arrays, rules, s, Steps(pairs, rewards, next_states), explored)
+        kernels.book_steps(self.arrays, self.rules, s, Steps(pairs, rewards, next_states), explored)
         return explored
 
     def review(self, plausible: Plausible) -> None:

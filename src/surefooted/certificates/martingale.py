@@ -1,23 +1,28 @@
 """A lower bound on a sum of conditional means, at all times at once, from what was observed.
 
 **Theorem.** Let D_1, D_2, .. be random, and let A_i be the mean of D_i given everything before it. Let the guess X_i be
-known before D_i is, with D_i - X_i > -c. Let λ_j be positive and at most 1 / c, and w_j be weights that sum to 1. Let
-L_j = sum_i ln(1 + λ_j (D_i - X_i)). Then, with probability at least 1 - δ, for all n at once:
+known before D_i is, with D_i - X_i > -c. Let each λ_j be positive and at most 1 / c, and let the weights w_j sum to 1.
+Let L_j = sum_i ln(1 + λ_j (D_i - X_i)). Then, with probability at least 1 - δ, for all n at once:
 
     A_1 + .. + A_n  >=  X_1 + .. + X_n + s,    where s solves  sum_j w_j exp(L_j - λ_j s) = 1 / δ.
 
-**Proof.** Write M_j = exp(L_j - λ_j sum_i (A_i - X_i)). Step i multiplies it by (1 + λ_j (D_i - X_i)) exp(-λ_j (A_i -
-X_i)). Given the past, the mean of that factor is (1 + x) exp(-x) for x = λ_j (A_i - X_i), which is at most 1 since 1 + x
-<= exp(x). The factor is not negative. So each M_j is a non-negative supermartingale that begins at 1, and so is their
-mixture sum_j w_j M_j. By Ville's inequality the mixture reaches 1 / δ at any time with probability at most δ. As long as
-it stays below, sum_j w_j exp(L_j - λ_j S) < 1 / δ for S = sum_i (A_i - X_i). The left-hand side decreases in S and equals
-1 / δ at s, hence S > s. ∎
+**Proof.** Write M_j = exp(L_j - λ_j sum_i (A_i - X_i)). Step i multiplies it by (1 + λ_j (D_i - X_i)) exp(-x), where
+x = λ_j (A_i - X_i). Given the past, the mean of that factor is (1 + x) exp(-x), which is at most 1 since 1 + x <=
+exp(x). The factor is not negative. So each M_j is a non-negative supermartingale that begins at 1, and so is their
+mixture sum_j w_j M_j. By Ville's inequality the mixture reaches 1 / δ at any time with probability at most δ. As long
+as it stays below, sum_j w_j exp(L_j - λ_j S) < 1 / δ for S = sum_i (A_i - X_i). The left-hand side decreases in S and
+equals 1 / δ at s, hence S > s. ∎
 
-Only a bound from below is needed: D_i may be arbitrarily large. The guess costs nothing in validity; the closer it is to
-A_i, the tighter the bound. Bets on bounded means go back to Waudby-Smith & Ramdas (2024), mixtures and Ville's
+Only a bound from below is needed: D_i may be arbitrarily large. The guess costs nothing in validity; the closer it is
+to A_i, the tighter the bound. Bets on bounded means go back to Waudby-Smith & Ramdas (2024), mixtures and Ville's
 inequality for all times at once to Robbins (1970) and Howard, Ramdas, McAuliffe & Sekhon (2021). Their bounds from the
 sum of squares follow from ln(1 + λ ξ) >= λ ξ - ψ(λ) ξ² (Fan, Grama & Liu 2015), so they are looser.
 `benchmarks/martingale.py` compares them.
+
+**One mean.** For values x_i in [0, 1] with mean μ given the past, prod_i (1 + λ (x_i / μ - 1)) is a non-negative
+martingale for 0 < λ < 1, and increases in 1 / μ. With ψ = -ln(1 - λ) - λ its logarithm is at least λ (S1 / μ - n) -
+ψ (S2 / μ² - 2 S1 / μ + n), S1 and S2 being the sums of x_i and x_i². As long as it stays below x, every 1 / μ is below
+the smaller root of ψ S2 u² - (λ + 2 ψ) S1 u + (λ + ψ) n + x = 0: `kernels.martingale.mean_at_least`.
 """
 
 import math
@@ -25,6 +30,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from surefooted.arrays import Floats
 from surefooted.errors import InvalidInput
 from surefooted.kernels.martingale import Bets, place_bets, sum_of_means
 
@@ -33,13 +39,13 @@ LARGEST = 0.9
 
 
 def new_bets(below: float) -> Bets:
-    """Bets for surprises D_i - X_i that are never below -`below`; the j-th of them has a weight in proportion to 1 / (j + 2).
+    """Bets for surprises D_i - X_i that are never below -`below`; bet j has a weight in proportion to 1 / (j + 2).
 
-    Large bets serve few steps or small variances. That is where a budget is small, so that they get the larger weights.
+    Large bets serve few steps and small variances, when the budget is still small. So they get the larger weights.
     """
     j = np.arange(BETS)
     weight = 1 / (j + 2.0)
-    lambda_ = LARGEST / below * 0.5**j
+    lambda_: Floats = np.asarray(LARGEST / below * 0.5**j, dtype=np.float64)
     return Bets(lambda_, np.log(weight / weight.sum()), np.zeros((2, BETS)), np.zeros(2))
 
 
@@ -57,7 +63,7 @@ class SumOfMeans:
     >>> for outcome in (0.6, 0.4) * 200:
     ...     bound.add(outcome, guess=0.5)
     >>> round(bound.lower, 1)  # the sum of the means is 200 if the means are the guesses
-    183.9
+    193.3
 
     """
 

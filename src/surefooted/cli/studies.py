@@ -105,8 +105,10 @@ def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None
     from surefooted.studies.figures import make_figures
     from surefooted.studies.results import load
 
-    for path in make_figures(load(directory), out, formats):
+    results = load(directory)
+    for path in make_figures(results, out, formats):
         click.echo(path)
+    _say_lack(results)
 
 
 @click.command()
@@ -119,7 +121,9 @@ def report(directory: Path, out: Path | None) -> None:
     from surefooted.studies.report import make_report
     from surefooted.studies.results import load
 
-    click.echo(make_report(load(directory), out))
+    results = load(directory)
+    click.echo(make_report(results, out))
+    _say_lack(results)
 
 
 @click.command()
@@ -135,7 +139,8 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
 
     several = [load(directory) for directory in directories]
     titles = distinct_titles(several)
-    _print_settings([row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)])
+    rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
+    _print_settings(rows, {results.study.unit for results in several})
     for path in draw(several, out, formats):
         click.echo(path, err=True)
 
@@ -177,8 +182,14 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
         settings = [_without_nan(row) for row in rows]
         print_json({"study": study.name, "directory": str(results.path), "settings": settings})
     else:
-        _print_settings(rows)
+        _print_settings(rows, {study.unit})
     return results if shard[1] == 1 else None
+
+
+def _say_lack(results: "Results") -> None:
+    """Say on stderr what figures and reports leave out, if anything."""
+    if results.lack:
+        click.echo(results.lack, err=True)
 
 
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
@@ -186,27 +197,15 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def _print_settings(rows: list[dict[str, Any]]) -> None:
+def _print_settings(rows: list[dict[str, Any]], units: set[str]) -> None:
     """A line for each setting, each mean with the half-width of its 95 % confidence interval."""
-    head = [
-        "setting",
-        "runs",
-        "expected regret",
-        "with the baseline",
-        "violated initially",
-        "runs violated",
-        "smallest margin",
-        "s/run",
-    ]
-    lines = [head]
-    for row in rows:
-        cells = [row["setting"], str(row["realisations"])]
-        for name, form in (("pseudo_regret", "{:.0f}"), ("baseline_steps", "{:.0f}"), ("violations_initial", "{:.1%}")):
-            half = row[f"{name}_half"]
-            cells.append(form.format(row[name]) + (f" ± {form.format(half)}" if half == half else ""))
-        cells += [str(row["runs_violated"]), f"{row['min_margin']:.2f}", f"{row['seconds']:.2f}"]
-        lines.append(cells)
-    print_table(lines, right=set(range(1, len(head))))
+    from surefooted.studies.columns import SUMMARIES
+    from surefooted.studies.statistics import cell
+
+    shown, unit = [summary for summary in SUMMARIES if summary.short], " or ".join(sorted(units, reverse=True))
+    head = ["setting", "runs", *(summary.short.format(unit=unit) for summary in shown)]
+    lines = [[row["setting"], str(row["realisations"]), *(cell(s, row, thousands="") for s in shown)] for row in rows]
+    print_table([head, *lines], right=set(range(1, len(head))))
 
 
 def _shard(text: str | None) -> tuple[int, int]:
@@ -214,7 +213,6 @@ def _shard(text: str | None) -> tuple[int, int]:
     if text is None:
         return 1, 1
     i, slash, n = text.partition("/")
-    numbers = i.isascii() and i.isdecimal() and n.isascii() and n.isdecimal()
-    if not (slash and numbers and 1 <= int(i) <= int(n)):
-        raise click.UsageError(f"--shard {text}: write I/N with 1 <= I <= N, as in 2/5")
+    if not (slash and i.isascii() and i.isdecimal() and n.isascii() and n.isdecimal()):
+        raise click.UsageError(f"--shard {text}: write I/N, as in 2/5")
     return int(i), int(n)

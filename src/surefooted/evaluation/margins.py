@@ -2,7 +2,7 @@
 
 The condition is Eq. `cumrew_condition`. Its expectation is over trajectories of the policies that were played, not over
 the rewards that were drawn: the state distribution of μ_t is propagated through the true MDP, and nothing is sampled.
-The three conditions that the paper discusses and rejects in Sec. 3 are here, too.
+The three conditions that the paper discusses and rejects in Sec. 3 are here, too, and so is the condition on decisions.
 """
 
 from collections.abc import Sequence
@@ -13,58 +13,40 @@ import numpy as np
 
 from surefooted import solve
 from surefooted.agents.fixed import FixedPolicy
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, NoSingleGain
+from surefooted.evaluation.decisions import decision_margin
+from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
 from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Bools, Floats
+from surefooted.tables.space import Floats
 from surefooted.tables.staged import Dynamics
-
-MARGIN_ROUNDING = 1e-11  # a margin is a violation if it is below minus this, times what the baseline earned so far
 
 
 @dataclass(frozen=True)
-class Margins:
-    """The expected reward of the run and of the baseline so far, the exact margin, and the regret.
+class Margins(Margin):
+    """The margin of the condition "replay", and the regret: per step or per episode."""
 
-    Everything is per step or per episode.
-    """
-
-    expected: Floats
-    baseline: Floats
-    margin: Floats  # expected - (1 - α) baseline
     realised_regret: Floats  # what an optimal policy earns in expectation, minus the rewards drawn
     expected_regret: Floats  # the same minus `expected`
-
-    @property
-    def violated(self) -> Bools:
-        """At which steps (or episodes) the condition is violated."""
-        return np.asarray(self.margin < -MARGIN_ROUNDING * np.maximum(self.baseline, 1.0))
-
-    @property
-    def violations(self) -> int:
-        """The number of violations."""
-        return int(self.violated.sum())
-
-    @property
-    def first_violation(self) -> int | None:
-        """The step (or episode) of the first violation, counted from 1; None if there is none."""
-        return int(np.argmax(self.violated)) + 1 if self.violations else None
-
-    def violation_fraction(self, first: int = 1, last: int | None = None) -> float:
-        """The share of steps first .. last (counted from 1, both included) at which the condition is violated."""
-        window = self.violated[max(first - 1, 0) : last]
-        if first < 1 or (last is not None and last < first) or window.size == 0:
-            raise InvalidInput("this window is empty", [f"no steps from {first} to {last} among {self.violated.size}"])
-        return float(window.mean())
 
 
 @dataclass(frozen=True)
 class Evaluation(Margins):
     """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b].
 
-    The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected.
+    The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected. The margin is
+    that of the condition "replay".
     """
+
+    by_decisions: Margin | None = None
+
+    @property
+    def decisions(self) -> Margin:
+        """The margin of the condition on decisions: expected is t g + W_t, baseline t g."""
+        if self.by_decisions is None:
+            raise NoSingleGain("the condition on decisions needs a baseline whose gain is the same from every state")
+        return self.by_decisions
 
 
 @dataclass(frozen=True)
@@ -77,19 +59,22 @@ class EpisodicEvaluation(Margins):
 
 
 @overload
-def evaluate(run: Run, problem: Problem, alpha: float) -> Evaluation: ...
+def evaluate(run: Run, problem: Problem, alpha: float, allowance: float = 0.0) -> Evaluation: ...
 
 
 @overload
-def evaluate(run: EpisodicRun, problem: Problem, alpha: float) -> EpisodicEvaluation: ...
+def evaluate(run: EpisodicRun, problem: Problem, alpha: float, allowance: float = 0.0) -> EpisodicEvaluation: ...
 
 
-def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluation | EpisodicEvaluation:
+def evaluate(
+    run: Run | EpisodicRun, problem: Problem, alpha: float, allowance: float = 0.0
+) -> Evaluation | EpisodicEvaluation:
     """The exact margin and the regret of a run.
 
     - `run`: what `simulate` returned.
     - `problem`: the problem that was played.
-    - `alpha`: the conservative level of the condition, in (0, 1).
+    - `alpha`: the conservative level of the condition, in [0, 1).
+    - `allowance`: what may be lost in all, beside alpha.
 
     The margin is that of Eq. `cumrew_condition` after every step, or of Eq. `conservative_cond_fh` after every episode.
 
@@ -101,16 +86,19 @@ def evaluate(run: Run | EpisodicRun, problem: Problem, alpha: float) -> Evaluati
     (135, 2)
     """
     if isinstance(run, EpisodicRun):
-        return evaluate_episodes(run, problem.mdp, problem.baseline, alpha)
+        return evaluate_episodes(run, problem.mdp, problem.baseline, alpha, allowance)
     check_alpha(alpha)
     expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
     best: Floats = np.arange(1, run.steps + 1) * np.float64(solve.optimal_gain(problem.mdp).gain)
-    margin = expected - (1 - alpha) * baseline
-    return Evaluation(expected, baseline, margin, best - np.cumsum(run.rewards), best - expected)
+    margin, realised = allowance + expected - (1 - alpha) * baseline, best - np.cumsum(run.rewards)
+    by_decisions = decision_margin(run, problem, alpha, allowance)
+    return Evaluation(expected, baseline, margin, realised, best - expected, by_decisions)
 
 
-def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float) -> EpisodicEvaluation:
+def evaluate_episodes(
+    run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float, allowance: float = 0.0
+) -> EpisodicEvaluation:
     """The exact margin of Eq. `conservative_cond_fh` after every episode, and the regret."""
     check_alpha(alpha)
     if mdp.space != baseline.space:
@@ -120,7 +108,8 @@ def evaluate_episodes(run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: 
     base = np.cumsum(solve.policy_values(mdp, baseline, run.horizon)[0][run.starts])
     best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
     realised = best - np.cumsum(run.rewards.sum(axis=1))
-    return EpisodicEvaluation(earned, base, earned - (1 - alpha) * base, realised, best - earned)
+    margin = allowance + earned - (1 - alpha) * base
+    return EpisodicEvaluation(earned, base, margin, realised, best - earned)
 
 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
@@ -176,5 +165,5 @@ def _entropy(seed: int | np.random.SeedSequence) -> int:
 
 def check_alpha(alpha: float) -> None:
     """Raise unless alpha is a conservative level."""
-    if not 0 < alpha < 1:
-        raise InvalidInput("this run cannot be evaluated", [f"alpha {alpha} must lie strictly between 0 and 1"])
+    if not 0 <= alpha < 1:
+        raise InvalidInput("this run cannot be evaluated", [f"alpha {alpha} must be at least 0 and less than 1"])

@@ -1,11 +1,8 @@
 """A picture of a problem: what the baseline and an optimal policy do in each state, and what the state is worth.
 
-The worth of a state is its bias h for average reward, and its value at the first stage for a finite horizon. States
-with `positions` are drawn as cells of a grid, others along a line.
+States with `positions` are drawn as cells of a grid, others along a line.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,72 +13,43 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from surefooted import solve
+from surefooted.evaluation.sketch import Panel, Sketch, sketch
 from surefooted.problems.problem import Problem
-from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats
 
 COLOURS = "viridis"
 MARK = "#d55e00"  # vermilion: told apart from every colour of the map, also by the colour-blind
 LABELLED = 40  # along a line, states are labelled if there are at most this many
 
 
-@dataclass(frozen=True)
-class Panel:
-    """What is drawn of one policy."""
-
-    title: str
-    glyphs: Sequence[str]  # [S], what it does in each state
-    values: Floats  # [S]
-
-
-def panels(problem: Problem) -> tuple[Panel, Panel]:
-    """The baseline's panel and that of an optimal policy."""
-    mdp, horizon = problem.mdp, problem.horizon
-    if horizon is None:
-        played, best = solve.gain_and_bias(mdp, problem.baseline), solve.optimal_gain(mdp)
-        titles = [f"gain {gains[problem.start]:.4f}" for gains in (played.gains, best.gains)]
-        policies, values = (problem.baseline, best.policy), (played.bias, best.bias)
-    else:
-        planned = solve.optimal_values(mdp, horizon)
-        values = (solve.policy_values(mdp, problem.baseline, horizon)[0], planned.values[0])
-        titles = [f"value {v[problem.start]:.4f}" for v in values]
-        policies = (problem.baseline.rule(0), planned.policy.rule(0))
-    names = ("baseline", "an optimal policy")
-    first, second = (
-        Panel(f"{name}: {title}", _glyphs(problem, policy), value)
-        for name, title, policy, value in zip(names, titles, policies, values, strict=True)
-    )
-    return first, second
-
-
-def draw(problem: Problem, state: int | None = None, parts: tuple[Panel, Panel] | None = None) -> Figure:
+def draw(problem: Problem, state: int | None = None) -> Figure:
     """A Matplotlib figure of the baseline and an optimal policy, side by side.
 
     - `problem`: what to draw.
     - `state`: a state to mark, such as the current one.
-    - `parts`: the two panels, if `panels` has computed them already.
 
     >>> import surefooted as sf
     >>> sf.draw(sf.problems.gridworld()).savefig("grid.png")
     """
-    parts = panels(problem) if parts is None else parts
-    low, high = min(part.values.min() for part in parts), max(part.values.max() for part in parts)
-    figure = Figure(figsize=_size(problem), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=problem.positions is not None)
-    for ax, part in zip(axes, parts, strict=True):
-        if problem.positions is None:
-            _along_a_line(ax, problem, part, state)
+    return draw_sketch(sketch(problem), state)
+
+
+def draw_sketch(shown: Sketch, state: int | None = None) -> Figure:
+    """The figure of a sketch."""
+    low, high = min(part.values.min() for part in shown.panels), max(part.values.max() for part in shown.panels)
+    figure = Figure(figsize=_size(shown), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=shown.positions is not None)
+    for ax, part in zip(axes, shown.panels, strict=True):
+        if shown.positions is None:
+            _along_a_line(ax, shown, part, state)
         else:
-            _in_a_plane(ax, problem, part, state, (float(low), float(high)))
+            _in_a_plane(ax, shown, part, state, (float(low), float(high)))
         ax.set_title(part.title)
-    measure = "bias h" if problem.horizon is None else f"value of {problem.horizon} steps"
-    if problem.positions is None:
-        axes[0].set_ylabel(measure)
+    if shown.positions is None:
+        axes[0].set_ylabel(shown.measure)
     else:
-        axes[0].set_ylabel(problem.axes[0])
-        figure.colorbar(axes[1].collections[0], ax=list(axes), label=measure, shrink=0.9)
-    figure.suptitle(f"{problem.name}: {problem.space.n_states} states, {problem.space.n_pairs} pairs")
+        axes[0].set_ylabel(shown.axes[0])
+        figure.colorbar(axes[1].collections[0], ax=list(axes), label=shown.measure, shrink=0.9)
+    figure.suptitle(shown.title)
     return figure
 
 
@@ -92,25 +60,18 @@ def pixels(figure: Figure) -> NDArray[np.uint8]:
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3]
 
 
-def _glyphs(problem: Problem, policy: Policy) -> list[str]:
-    """The label of the action in each state; several labels if they are about equally likely."""
-    probabilities = policy.probabilities
-    likely = probabilities >= 0.9 * probabilities.max(axis=1, keepdims=True)
-    return ["/".join(problem.action_labels[a] for a in np.flatnonzero(row)) for row in likely]
-
-
-def _size(problem: Problem) -> tuple[float, float]:
+def _size(shown: Sketch) -> tuple[float, float]:
     """Width and height in inches, with room for a glyph in each cell."""
-    if problem.positions is None:
+    if shown.positions is None:
         return 10.0, 4.0
-    rows, columns = np.ptp(problem.positions, axis=0) + 1
+    rows, columns = np.ptp(shown.positions, axis=0) + 1
     cell = min(max(4.2 / max(rows, columns), 0.42), 1.0)
     return 2 * cell * columns + 2.5, cell * rows + 1.5
 
 
-def _along_a_line(ax: Axes, problem: Problem, part: Panel, state: int | None) -> None:
+def _along_a_line(ax: Axes, shown: Sketch, part: Panel, state: int | None) -> None:
     """A stem per state, its action above it."""
-    s = np.arange(problem.space.n_states)
+    s = np.arange(len(shown.state_labels))
     ax.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
     small = s.size <= LABELLED
     if small:
@@ -120,18 +81,18 @@ def _along_a_line(ax: Axes, problem: Problem, part: Panel, state: int | None) ->
         for i, glyph in enumerate(part.glyphs):
             side, where = (8, "bottom") if part.values[i] >= 0 else (-8, "top")
             ax.annotate(glyph, (i, part.values[i]), (0, side), textcoords="offset points", ha="center", va=where)
-        ax.set_xticks(s, problem.state_labels, rotation=0 if max(map(len, problem.state_labels)) < 4 else 90)
+        ax.set_xticks(s, shown.state_labels, rotation=0 if max(map(len, shown.state_labels)) < 4 else 90)
     if state is not None:
         ax.scatter([state], [part.values[state]], s=130, facecolors="none", edgecolors=MARK, linewidths=2.0, zorder=3)
     ax.margins(y=0.15)
-    ax.set_xlabel(problem.axes[0])
+    ax.set_xlabel(shown.axes[0])
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _in_a_plane(ax: Axes, problem: Problem, part: Panel, state: int | None, scale: tuple[float, float]) -> None:
+def _in_a_plane(ax: Axes, shown: Sketch, part: Panel, state: int | None, scale: tuple[float, float]) -> None:
     """A coloured cell per state, its action in it."""
-    assert problem.positions is not None
-    rows, columns = problem.positions.T
+    assert shown.positions is not None
+    rows, columns = shown.positions.T
     corner = np.array([rows.min(), columns.min()])
     height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
     cells = np.full((height, width), np.nan)
@@ -141,18 +102,18 @@ def _in_a_plane(ax: Axes, problem: Problem, part: Panel, state: int | None, scal
     ax.pcolormesh(
         *edges, np.ma.masked_invalid(cells), cmap=COLOURS, vmin=low, vmax=high, edgecolors="white", linewidth=0.5
     )
-    for i, j, glyph, value, label in zip(rows, columns, part.glyphs, part.values, problem.state_labels, strict=True):
+    for i, j, glyph, value, label in zip(rows, columns, part.glyphs, part.values, shown.state_labels, strict=True):
         red, green, blue, _ = colormaps[COLOURS]((value - low) / (high - low))
         ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
         ax.text(j, i, glyph, ha="center", va="center", color=ink, fontsize=9 if max(height, width) > 6 else 13)
         if label[-1] in "SGX":
             ax.text(j - 0.44, i - 0.44, label[-1], ha="left", va="top", color=ink, fontsize=7, fontweight="bold")
     if state is not None:
-        i, j = problem.positions[state]
+        i, j = shown.positions[state]
         ax.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, edgecolor=MARK, linewidth=2.5))
     ax.set_aspect("equal")
     ax.set_ylim(rows.max() + 0.5, rows.min() - 0.5)  # row 0 on top
-    ax.set_xlabel(problem.axes[1])
+    ax.set_xlabel(shown.axes[1])
     ax.set_xticks(np.unique(columns))
     ax.set_yticks(np.unique(rows))
     ax.tick_params(length=0)

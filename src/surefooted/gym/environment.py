@@ -14,7 +14,7 @@ from surefooted.problems import Problem
 from surefooted.tables.space import Bools
 
 if TYPE_CHECKING:
-    from surefooted.evaluation.pictures import Panel
+    from surefooted.evaluation.sketch import Sketch
 
 
 class AvailableActions(spaces.Discrete):
@@ -64,7 +64,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         self.action_space = AvailableActions(problem.space.n_actions, self.action_mask)
         self._s, self._t = problem.start, 0
         self._last = ""
-        self._panels: tuple[Panel, Panel] | None = None  # solved when first rendered
+        self._sketch: Sketch | None = None  # solved when first rendered
 
     @property
     def available(self) -> Bools:
@@ -105,10 +105,11 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         if self.render_mode == "ansi":
             return f"{self.problem.name}, step {self._t}: state {self.problem.state_labels[self._s]}{self._last}\n"
         if self.render_mode == "rgb_array":
-            from surefooted.evaluation import pictures
+            from surefooted.evaluation.pictures import draw_sketch, pixels
+            from surefooted.evaluation.sketch import sketch
 
-            self._panels = self._panels or pictures.panels(self.problem)
-            return pictures.pixels(pictures.draw(self.problem, self._s, self._panels))
+            self._sketch = self._sketch or sketch(self.problem)
+            return pixels(draw_sketch(self._sketch, self._s))
         return None
 
 

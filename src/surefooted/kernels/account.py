@@ -12,7 +12,7 @@ from surefooted.kernels.martingale import OUTWARDS, Bets, mean_at_least, place_b
 from surefooted.kernels.playing import draw_from, noisy_reward
 from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import rank_states, workspace
-from surefooted.kernels.structs import NO_NOISE, Steps, World
+from surefooted.kernels.structs import NO_NOISE, Fields, Steps, World
 
 STEPS, PROVED, PAID_IN = 0, 1, 2  # what stands where in `Account.now`
 
@@ -56,7 +56,8 @@ class Rules(NamedTuple):
 @njit
 def worst(account: Account, place: int) -> float:
     """What a departure is worth at its worst: the least reward and the worst next place."""
-    return account.lowest[place] - account.worth[place] - account.terms.gain
+    value: float = account.lowest[place] - account.worth[place] - account.terms.gain
+    return value
 
 
 @njit
@@ -64,20 +65,21 @@ def least_advantage(account: Account, place: int, choice: int) -> float:
     """What a departure is worth at least on average, by all that was seen of the choice and by the plausible set."""
     n, terms = float(account.visits[choice]), account.terms
     scaled = mean_at_least(n, account.total[choice], account.square[choice], terms.log_term)
-    return max(worst(account, place) + terms.range_ * scaled, account.by_set[choice])
+    return max(worst(account, place) + terms.range_ * scaled, float(account.by_set[choice]))
 
 
 @njit
 def proved_worth(account: Account) -> float:
     """A lower bound on W: from all outcomes so far, or an earlier one with each departure since at its worst."""
-    return max(account.now[PROVED], sum_of_means(account.bets, account.terms.threshold))
+    return max(float(account.now[PROVED]), sum_of_means(account.bets, account.terms.threshold))
 
 
 @njit
 def paid_in(account: Account) -> float:
     """What may be lost in all after the next step."""
     terms = account.terms
-    return terms.opening + terms.rate * (account.now[STEPS] + 1.0) + account.now[PAID_IN]
+    limit: float = terms.opening + terms.rate * (account.now[STEPS] + 1.0) + account.now[PAID_IN]
+    return limit
 
 
 @njit
@@ -145,14 +147,14 @@ def book_steps(account: Account, rules: Rules, s: int, steps: Steps, explored: B
 
 @njit
 def play_decisions(
-    world: World, rules: Rules, draws: Floats, coins: Floats, allowed: Ints, s: int, account: Account, steps: Steps
+    world: Fields, rules: Rules, draws: Floats, coins: Floats, allowed: Ints, s: int, account: Account, steps: Fields
 ) -> int:
     """Play from s as `decide` says until a pair has had its `allowed` visits or `steps` are full; how many steps.
 
     `world`, `draws`, `coins` and `allowed` are those of `kernels.playing.play_episode`. The account is settled on the
     way. For a finite horizon `steps` has room for one episode.
     """
-    places, choices = strides(account)
+    world, steps, (places, choices) = World(*world), Steps(*steps), strides(account)
     stride = world.pair_ptr[len(world.pair_ptr) - 1]
     if len(world.r) == stride:
         stride = 0

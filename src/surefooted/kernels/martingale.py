@@ -1,4 +1,4 @@
-"""Compiled bets on a sum of conditional means, and on a mean from its sums; `certificates.martingale` has the theorems."""
+"""Compiled bets on a sum of conditional means, and on one mean; `certificates.martingale` has the theorems."""
 
 import math
 from typing import NamedTuple
@@ -67,7 +67,8 @@ def sum_of_means(bets: Bets, threshold: float) -> float:
         if step <= OUTWARDS * (1.0 + abs(s)):
             break
     guessed = bets.guessed[0] + bets.guessed[1]
-    return guessed + s - OUTWARDS * (abs(guessed) + abs(s))
+    bound: float = guessed + s - OUTWARDS * (abs(guessed) + abs(s))
+    return bound
 
 
 @njit

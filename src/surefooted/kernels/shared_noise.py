@@ -1,7 +1,7 @@
 """Compiled bounds on rows that follow from mechanics: the noise of a step decides where it leads.
 
-`knowledge.cells` says what cells, events and blocks are, `knowledge.Knowledge.plausible` states the event on which the
-bounds hold.
+`knowledge.noise_index` explains cells, events, blocks and the other words with an example.
+`knowledge.Knowledge.plausible` states the event on which the bounds hold.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,7 @@
 """What a step says of its noise: the cells of a pair, cut into products of events.
 
-The *cell* of a successor y of pair k is {ξ : f(k, ξ) = y}: a step says in which cell its noise was. An *event* is a set
-of values of one law, here a bit mask. A *block* is any set of noise whose probability is needed: a cell, or the noise
-with one value of the reward.
+The *cell* of a successor y of pair k is {ξ : f(k, ξ) = y}: a step says in which cell its noise was. The other words are
+explained in `knowledge.noise_index`, with an example.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The events of the laws of noise that must be estimated, and what decides them.
 
 Component c of pair k *decides* an event E if the projection of every cell of k onto c lies in E or outside it. Then
-each step of k tells whether ξ_c was in E.
+each step of k tells whether ξ_c was in E. The words are explained in `knowledge.noise_index`.
 """
 
 from collections.abc import Collection

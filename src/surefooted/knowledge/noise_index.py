@@ -1,4 +1,37 @@
-"""The index lists by which kernels bound the rows and rewards of mechanics; made once for each mechanics."""
+"""The index lists by which kernels bound the rows and rewards of mechanics; made once for each mechanics.
+
+| word | meaning |
+|---|---|
+| law | the distribution of one component of the noise; pairs share laws |
+| joint law | the law of all components of a pair together, for pairs whose cells are no grid |
+| cell | the noise with which a pair leads to one successor |
+| level | the noise with which a pair earns one value of the reward |
+| block | a cell or a level: what needs a probability |
+| event | a set of values of one law, as a bit mask |
+| term | a product of events, one for each component; a block is a disjoint union of terms |
+| grid | cells that are all products, and whose projections onto a component are equal or disjoint |
+| partition | the values of a law, divided as the cells of a pair divide them |
+| class | one part of a partition |
+| draw | one step of a pair, as seen by a partition: it says which class came up |
+| family | disjoint events within an event, whose probabilities add up to no more than its own |
+
+For example, a stock of 0 to 2 pieces meets a demand of 0 to 2. From a stock of 1, a demand of 1 and one of 2 both lead
+to 0: they are one cell.
+
+>>> import surefooted as sf
+>>> mechanics = sf.Mechanics.of(sf.Space.full(3, 1), lambda stock, a, demand: max(stock - demand, 0), sizes=3)
+>>> index = mechanics.index
+>>> index.cells.next_ptr.tolist(), index.cells.next_state.tolist()  # 1 cell of stock 0, 2 of stock 1, 3 of stock 2
+([0, 1, 3, 6], [0, 0, 1, 0, 1, 2])
+>>> [f"{mask:03b}" for mask in index.masks]  # all cells but the certain one, and their complements; demand 0 is last
+['001', '010', '100', '011', '101', '110']
+>>> index.n_intervals  # an event and its complement share one
+3
+>>> index.n_partitions, index.n_classes  # stock 1 tells 0 from {1, 2}, stock 2 tells all, stock 0 nothing
+(2, 5)
+>>> index.events.decides_ptr.tolist(), index.events.decides.tolist()  # both decide {0}, stock 2 alone {1} and {2}
+([0, 2, 3, 4], [0, 1, 1, 1])
+"""
 
 from typing import NamedTuple
 

@@ -10,6 +10,7 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
+from surefooted.kernels.account import play_decisions
 from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
@@ -116,10 +117,13 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
         assert agent.episode is not None
         most = min(agent.episode.left, len(draws) - drawn, steps - done)
         part = slice(done, done + most)
-        policy = agent.episode.policy
-        coins = no_coins if policy.is_deterministic else agent.coin.ahead(most)
-        now = (*policy.stages(1), draws[drawn:], coins, agent.allowed, s)
-        length = playing.play_episode(world, *now, pairs[part], rewards[part], next_states[part])
+        coins = agent.coin.ahead(most) if agent.draws else no_coins
+        now, out = (draws[drawn:], coins, agent.allowed, s), (pairs[part], rewards[part], next_states[part])
+        if agent.account is None:
+            pair, weights = agent.episode.policy.stages(1)
+            length = playing.play_episode(world, pair, weights, *now, *out)
+        else:
+            length = play_decisions(world, agent.account.rules, *now, agent.account.ahead(), out)
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
         taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)

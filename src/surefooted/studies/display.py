@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from surefooted.studies.folder import Part
 from surefooted.studies.spec import StudySpec, Task
 
 EVERY = 10.0  # seconds between plain lines
@@ -16,14 +17,14 @@ EVERY = 10.0  # seconds between plain lines
 class Display:
     """Counts finished runs and shows progress on stderr, so that output can be piped."""
 
-    def __init__(self, study: StudySpec, todo: list[Task], done: dict[Task, dict[str, Any]], quiet: bool) -> None:
+    def __init__(self, study: StudySpec, todo: list[Task], done: dict[Task, Part], quiet: bool) -> None:
         self.study, self.quiet = study, quiet
         self.total, self.before = len(todo) + len(done), len(done)
         self.count = self.before
         self.violated = {setting.index: 0 for setting in study.settings}
         self.runs = {setting.index: 0 for setting in study.settings}
-        for row in done.values():
-            self._tally(row)
+        for part in done.values():
+            self._tally(part.row)
         self.began = self.said = time.monotonic()
         self.console = Console(stderr=True, highlight=False)
         self._progress: Progress | None = None

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefooted import solve
 from surefooted.errors import InvalidInput
-from surefooted.evaluation.pictures import draw as picture
+from surefooted.evaluation.pictures import draw_sketch
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
 from surefooted.studies.statistics import interval
@@ -48,8 +47,8 @@ def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
     for setting in results.settings:
         steps, curves = results.curve(setting, column)
         _band(ax, steps, curves, setting)
-    steps, lost = baseline_regret(results)
-    ax.plot(steps, lost, label="always the baseline", **BASELINE)
+    if (truth := results.truth) is not None:
+        ax.plot(truth.step, truth.baseline_regret, label="always the baseline", **BASELINE)
     ax.set(xlabel=_axis(results), ylabel="regret", xlim=(0, results.study.length), ylim=(0, None))
     _legend(ax, "upper left")
 
@@ -122,18 +121,6 @@ def baseline_share(ax: "Axes", results: Results) -> None:
     _legend(ax, "upper right")
 
 
-def baseline_regret(results: Results) -> tuple[Floats, Floats]:
-    """The steps of the curves, and the exact expected regret of always playing the baseline until then."""
-    study, problem = results.study, results.problem
-    steps = np.unique(results.curves["step"].to_numpy())
-    if problem.horizon is not None:
-        best = solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start]
-        lost = best - solve.policy_values(problem.mdp, problem.baseline, problem.horizon)[0, problem.start]
-        return steps, np.asarray(lost * steps)
-    earned = solve.expected_rewards(problem.mdp, problem.baseline, problem.start, study.length)
-    return steps, np.asarray(steps * solve.optimal_gain(problem.mdp).gain - earned[steps - 1])
-
-
 FIGURES: dict[str, Callable[["Axes", Results], None]] = {
     "regret": regret,
     "violations": violations,
@@ -146,7 +133,7 @@ FIGURES: dict[str, Callable[["Axes", Results], None]] = {
 def make_figures(
     results: Results, out: str | Path | None = None, formats: Sequence[str] = ("png", "pdf")
 ) -> list[Path]:
-    """Draw every figure of a study; the files written.
+    """Draw every figure of a study; the files written. `results.lack` says what is left out, if anything is.
 
     - `results`: the results of a study, as `load` or `run_study` return them.
     - `out`: the directory of the figures; by default `figures` in the directory of the study.
@@ -175,7 +162,8 @@ def make_figures(
             figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7)
         figure.suptitle(results.study.title or results.study.name)
         written += save(figure, folder / "overview", formats)
-        written += save(picture(results.problem), folder / "problem", formats)
+        if results.truth is not None and results.truth.sketch is not None:
+            written += save(draw_sketch(results.truth.sketch), folder / "problem", formats)
     return written
 
 

@@ -2,200 +2,217 @@
 
     DIR/study.toml      the study, resolved          DIR/parts/000-000007.parquet   one run: its curve and its row
     DIR/manifest.json   versions, machine, seeds     DIR/runs.parquet, curves.parquet   all runs
+    DIR/truth.npz       what is exactly true of the problem, for figures and the report
 
 Every file is replaced only once the new one is complete. A part that is truncated, or that belongs to another study, is
 reported and run again.
 """
 
 import json
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.studies import columns
 from surefooted.studies.manifest import manifest, session
-from surefooted.studies.reading import read
+from surefooted.studies.reading import read_resolved
 from surefooted.studies.spec import NOT_IDENTITY, StudySpec, Task, tasks
+from surefooted.studies.truth import Truth
+from surefooted.tables import files
 from surefooted.tables.files import replacing, write
 
-RUNS = pa.schema(
-    [
-        ("agent", pa.string()),
-        ("label", pa.string()),
-        ("alpha", pa.float64()),
-        ("setting", pa.int64()),
-        ("realisation", pa.int64()),
-        ("seed", pa.string()),
-        ("steps", pa.int64()),
-        ("episodes", pa.int64()),
-        ("baseline_steps", pa.int64()),
-        ("distinct_policies", pa.int64()),
-        ("regret", pa.float64()),
-        ("pseudo_regret", pa.float64()),
-        ("violations_initial", pa.float64()),
-        ("violations_total", pa.int64()),
-        ("min_margin", pa.float64()),
-        ("first_violation", pa.int64()),
-        ("seconds", pa.float64()),
-    ]
-)
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+RUNS = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.RUNS])
+CURVE = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.CURVE])
+CURVES = pa.schema([*(RUNS.field(name) for name in columns.CURVE_KEYS), *CURVE])
 
-_NUMBERS = ("regret", "pseudo_regret", "margin", "margin_min", "budget")
-_WHOLE = pa.int64()
-CURVE = pa.schema([("step", _WHOLE), *((name, pa.float64()) for name in _NUMBERS), ("baseline_steps", _WHOLE)])
-RUN = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its curve's points get, too
-CURVES = pa.schema([*(RUNS.field(name) for name in RUN), *CURVE])
+
+class Part(NamedTuple):
+    """One run, as its file holds it: its row, and its curve as a table with the columns of CURVE."""
+
+    row: dict[str, Any]
+    curve: pa.Table
+
+
+class Tables(NamedTuple):
+    """All runs: one row each, and their curves."""
+
+    runs: pa.Table
+    curves: pa.Table
 
 
 class Folder:
-    """A directory that holds the results of one study."""
+    """A directory and the study whose results it holds; `prepare` makes one, `at` finds one."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, study: StudySpec) -> None:
+        self.path, self.study = Path(path), study
+        self._parts: dict[Task, Part] = {}  # read or saved already
+
+    @classmethod
+    def at(cls, path: str | Path) -> Self:
+        """The directory of a study that was run."""
+        path = Path(path)
+        if not (path / "study.toml").exists():
+            raise UnreadableFile(f"{path} holds no study: there is no study.toml in it")
+        folder = cls(path, read_resolved(path / "study.toml"))
+        if not folder._is_of_its_study():
+            raise UnreadableFile(
+                f"{path}: the runs do not belong to study.toml: it was changed, or another version wrote the runs"
+            )
+        return folder
+
+    @classmethod
+    def prepare(cls, path: str | Path, study: StudySpec, resume: bool = True) -> Self:
+        """A directory that is ready for the runs of a study; an error if it holds another study, or other files."""
+        path = Path(path)
+        if (path / "study.toml").exists():
+            held = read_resolved(path / "study.toml")
+            if held.identity != study.identity:
+                hint = "Choose another --out, or remove the directory."
+                raise InvalidInput(f"{path} holds another study, {held.name!r}", _differences(held, study), hint)
+            if not cls(path, held)._is_of_its_study():
+                fault = "study.toml was changed after the first run, or another version wrote the runs"
+                raise InvalidInput(f"{path} holds the runs of another study", [fault], "Choose another --out.")
+            if not resume:
+                raise InvalidInput(f"{path} holds this study already", ["--no-resume was given"])
+            if held.realisations > study.realisations:  # fewer are asked for: what is there stays
+                study = held
+        elif path.is_file() or (path.exists() and not _may_be_starting(path)):
+            hint = "Choose another --out, or empty the directory."
+            raise InvalidInput(f"{path} cannot take a study", ["it holds other files"], hint)
+        folder = cls(path, study)
+        folder.parts.mkdir(parents=True, exist_ok=True)
+        before = folder.manifest().get("sessions", [])
+        about = manifest(study) | {"sessions": [*before, session()]}  # each time that the study is run is one session
+        write(path / "manifest.json", json.dumps(about, indent=2, ensure_ascii=False).encode())
+        write(path / "study.toml", study.to_toml().encode())
+        return folder
 
     @property
     def parts(self) -> Path:
         """The directory of the runs."""
         return self.path / "parts"
 
-    def study(self) -> StudySpec:
-        """The study of this directory."""
-        if not (self.path / "study.toml").exists():
-            raise UnreadableFile(f"{self.path} holds no study: there is no study.toml in it")
-        return read(self.path / "study.toml")
-
-    def open(self, study: StudySpec, resume: bool = True) -> None:
-        """Prepare the directory for a study; an error if it holds another study, or other files."""
-        if (self.path / "study.toml").exists():
-            held = self.study()
-            if held.identity != study.identity:
-                faults = _differences(held, study)
-                hint = "Choose another --out, or remove the directory."
-                raise InvalidInput(f"{self.path} holds another study, {held.name!r}", faults, hint)
-            if self.recorded not in (None, study.identity):
-                fault = "study.toml was changed after the first run, or another version wrote the runs"
-                raise InvalidInput(f"{self.path} holds the runs of another study", [fault], "Choose another --out.")
-            if not resume:
-                raise InvalidInput(f"{self.path} holds this study already", ["--no-resume was given"])
-            if held.realisations > study.realisations:  # fewer are asked for: what is there stays
-                study = held
-        elif self.path.is_file() or (self.path.exists() and not self._is_ours()):
-            hint = "Choose another --out, or empty the directory."
-            raise InvalidInput(f"{self.path} cannot take a study", ["it holds other files"], hint)
-        self.parts.mkdir(parents=True, exist_ok=True)
-        write(self.path / "manifest.json", json.dumps(self._manifest(study), indent=2, ensure_ascii=False).encode())
-        write(self.path / "study.toml", study.to_toml().encode())
-
-    def _is_ours(self) -> bool:
-        """Whether the directory holds only files of a study, which another shard may be starting at this moment."""
-        ours = ("parts", "manifest.json", "study.toml")
-        return all(path.name in ours or path.name.startswith(".") for path in self.path.iterdir())
-
-    @property
-    def recorded(self) -> str | None:
-        """The identity of the study whose runs are here, if there are any."""
-        about = self._about()
-        return str(about["identity"]) if "identity" in about and any(self.parts.glob("*.parquet")) else None
-
-    def _about(self) -> dict[str, Any]:
-        """The manifest; empty if there is none."""
-        try:
-            about: dict[str, Any] = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return about
-
-    def _manifest(self, study: StudySpec) -> dict[str, Any]:
-        """The manifest with one more session: each time that the study is run is one session."""
-        sessions = self._about().get("sessions", [])
-        return manifest(study) | {"sessions": [*sessions, session()]}
-
-    def part(self, task: Task) -> Path:
+    def file(self, task: Task) -> Path:
         """The file of a run."""
         return self.parts / f"{task.name}.parquet"
 
-    def save(self, task: Task, part: bytes) -> dict[str, Any]:
-        """Keep a part, and return its row."""
-        row, _ = self._checked(task, pa.BufferReader(part))
-        write(self.part(task), part)
-        return row
+    def manifest(self) -> dict[str, Any]:
+        """The manifest; empty if there is none."""
+        try:
+            about = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return about if isinstance(about, dict) else {}
 
-    @cached_property
-    def held(self) -> StudySpec:
-        """The study of this directory, read once."""
-        return self.study()
+    def _is_of_its_study(self) -> bool:
+        """Whether the runs that are here, if there are any, were made for `study.toml` as it is now."""
+        recorded = self.manifest().get("identity")
+        return recorded in (None, self.study.identity) or not any(self.parts.glob("*.parquet"))
 
-    def row(self, task: Task) -> tuple[dict[str, Any], pa.Table]:
-        """The row and curve of a run; an error that says why, if its part is incomplete or of another study."""
-        return self._checked(task, self.part(task))
+    def save(self, task: Task, content: bytes) -> Part:
+        """Write the file of a run that has just finished, and return what is in it."""
+        part = self._checked(task, pa.BufferReader(content))
+        write(self.file(task), content)
+        self._parts[task] = part
+        return part
 
-    def _checked(self, task: Task, part: Any) -> tuple[dict[str, Any], pa.Table]:
-        """The row and curve in a part, which is a file or a buffer."""
-        content, curve = _content(part, self.part(task))
+    def part(self, task: Task) -> Part:
+        """A finished run; an error that says why, if its file is incomplete or of another study."""
+        if task not in self._parts:
+            self._parts[task] = self._checked(task, self.file(task))
+        return self._parts[task]
+
+    def _checked(self, task: Task, source: Any) -> Part:
+        """The part in a file or a buffer."""
+        content, curve = _content(source, self.file(task))
         row: dict[str, Any] = content["row"]
-        setting = self.held.settings[task.setting]
-        ours = (self.held.identity, task.name, setting.agent, setting.alpha)
+        setting = self.study.settings[task.setting]
+        ours = (self.study.identity, task.name, setting.agent, setting.alpha)
         if (content.get("study"), content.get("task"), row["agent"], row["alpha"]) != ours:
             fault = f"it is of study {content.get('study')}, run {content.get('task')}"
-            raise UnreadableFile(f"{self.part(task)} does not belong here: {fault}")
-        return row, curve
+            raise UnreadableFile(f"{self.file(task)} does not belong here: {fault}")
+        return Part(row, curve)
 
-    def finished(self, wanted: list[Task]) -> tuple[dict[Task, dict[str, Any]], list[str]]:
-        """The rows of the finished runs, and what is wrong with the parts that must be run again."""
-        rows, faults = {}, []
+    def finished(self, wanted: list[Task]) -> tuple[dict[Task, Part], list[str]]:
+        """The finished runs, and what is wrong with the files of those that must be run again."""
+        parts, faults = {}, []
         for task in wanted:
-            if self.part(task).exists():
+            if self.file(task).exists():
                 try:
-                    rows[task] = self.row(task)[0]
+                    parts[task] = self.part(task)
                 except UnreadableFile as error:
                     faults.append(str(error))
-        return rows, faults
+        return parts, faults
 
-    def is_combined(self) -> bool:
-        """Whether the two tables hold all parts, and are newer than every part."""
-        runs, curves = (self.path / f"{name}.parquet" for name in ("runs", "curves"))
-        parts = [part.stat().st_mtime for part in self.parts.glob("*.parquet")]
-        if not (runs.exists() and curves.exists()) or runs.stat().st_mtime < max(parts, default=0.0):
-            return False
+    def truth(self) -> Truth | None:
+        """What is exactly true of the problem; None if it is not here, as in directories of older versions."""
         try:
-            table = pq.read_table(runs, columns=["setting", "realisation"])
-            points = pq.read_metadata(curves).num_rows
-        except (OSError, pa.ArrowException):
-            return False
-        identity = (table.schema.metadata or {}).get(b"study", b"").decode()
-        complete = table.num_rows == len(parts) and points % max(len(parts), 1) == 0
-        return bool(complete and identity == self.held.identity)
+            identity, truth = files.load(
+                self.path / "truth.npz", lambda columns: (str(columns["study"]), Truth.from_columns(columns))
+            )
+        except UnreadableFile:
+            return None
+        return truth if identity == self.study.identity else None
 
-    def combine(self) -> int:
-        """Write curves.parquet and then runs.parquet from the parts; the number of parts."""
-        rows: list[dict[str, Any]] = []
+    def save_truth(self, truth: Truth) -> None:
+        """Store what is exactly true of the problem."""
+        files.save(self.path / "truth.npz", truth.columns() | {"study": self.study.identity})
+
+    def tables(self) -> Tables:
+        """The tables of all runs; they are made again from the parts if they do not hold all of them."""
+        both = [self.path / f"{name}.parquet" for name in Tables._fields]
+        times = [part.stat().st_mtime for part in self.parts.glob("*.parquet")]
+        try:
+            if both[0].stat().st_mtime >= max(times, default=0.0):
+                tables = Tables(*(pq.read_table(file) for file in both))
+                if not self.parts.exists() or self._holds(tables, len(times)):
+                    return tables
+        except (OSError, pa.ArrowException) as error:
+            if not self.parts.exists():
+                fault = f"is damaged: {error}" if both[0].exists() else "holds no finished run yet"
+                raise UnreadableFile(f"{self.path} {fault}") from error
+        return self.combine()
+
+    def _holds(self, tables: Tables, parts: int) -> bool:
+        """Whether the tables are of this study and hold all its parts, given how many there are."""
+        identity = (tables.runs.schema.metadata or {}).get(b"study", b"").decode()
+        is_whole = tables.runs.num_rows == parts and tables.curves.num_rows % max(parts, 1) == 0
+        return bool(is_whole and identity == self.study.identity)
+
+    def combine(self) -> Tables:
+        """Write curves.parquet and then runs.parquet from the parts, and return the two tables."""
+        every = sorted(tasks(self.study), key=lambda task: (task.setting, task.realisation))
+        parts = self.finished(every)[0].values()
+        curves = [_with_run(part) for part in parts]
         with replacing(self.path / "curves.parquet") as file:
             with pq.ParquetWriter(file, CURVES, compression="zstd") as writer:
-                for task in sorted(tasks(self.held), key=lambda task: (task.setting, task.realisation)):
-                    if self.part(task).exists():
-                        try:
-                            row, curve = self.row(task)
-                        except UnreadableFile:
-                            continue
-                        writer.write_table(_with_run(curve, row))
-                        rows.append(row)
-        runs = pa.Table.from_pylist(rows, schema=RUNS).replace_schema_metadata({"study": self.held.identity})
+                for curve in curves:
+                    writer.write_table(curve)
+        runs = pa.Table.from_pylist([part.row for part in parts], schema=RUNS)
+        runs = runs.replace_schema_metadata({"study": self.study.identity})
         sink = pa.BufferOutputStream()
         pq.write_table(runs, sink, compression="zstd")
         write(self.path / "runs.parquet", sink.getvalue().to_pybytes())
-        return len(rows)
+        return Tables(runs, pa.concat_tables(curves) if curves else CURVES.empty_table())
 
 
-def _content(part: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
-    """The metadata and the curve of a part."""
+def _may_be_starting(path: Path) -> bool:
+    """Whether a directory holds only files of a study, which another shard may be starting at this moment."""
+    ours = ("parts", "manifest.json", "study.toml", "truth.npz")
+    return all(file.name in ours or file.name.startswith(".") for file in path.iterdir())
+
+
+def _content(source: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
+    """The metadata and the curve of a part, which is a file or a buffer."""
     try:
-        curve = pq.read_table(part)
+        curve = pq.read_table(source)
         content: dict[str, Any] = json.loads((curve.schema.metadata or {})[b"surefooted"])
-        missing = [column for column in RUNS.names if column not in content["row"]]
-        missing += [column for column in CURVE.names if column not in curve.column_names]
+        missing = [name for name in RUNS.names if name not in content["row"]]
+        missing += [name for name in CURVE.names if name not in curve.column_names]
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
@@ -203,10 +220,10 @@ def _content(part: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
     return content, curve.select(CURVE.names)
 
 
-def _with_run(curve: pa.Table, row: dict[str, Any]) -> pa.Table:
+def _with_run(part: Part) -> pa.Table:
     """A curve whose points name the run that they belong to."""
-    run = [pa.array([row[name]] * curve.num_rows, RUNS.field(name).type) for name in RUN]
-    return pa.table([*run, *curve.columns], names=CURVES.names).cast(CURVES)
+    run = [pa.array([part.row[name]] * part.curve.num_rows, RUNS.field(name).type) for name in columns.CURVE_KEYS]
+    return pa.table([*run, *part.curve.columns], names=CURVES.names).cast(CURVES)
 
 
 def _differences(held: StudySpec, asked: StudySpec) -> list[str]:

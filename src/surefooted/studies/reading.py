@@ -28,17 +28,11 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
     """
     where = Path(source)
     if str(source) in NAMES:
-        text = resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
+        raw = tomllib.loads(
+            resources.files("surefooted.studies.paper").joinpath(f"{source}.toml").read_text(encoding="utf-8")
+        )
     else:
-        try:
-            text = where.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            hint = f"A study is a TOML file, or one of {', '.join(NAMES)}."
-            raise UnreadableFile(f"cannot read the study {source}: {error}. {hint}") from error
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UnreadableFile(f"{source} is not TOML: {error}") from error
+        raw = _toml(where)
     for override in overrides:
         _override(raw, override)
     problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
@@ -52,6 +46,11 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
     return parse(raw, str(source))
 
 
+def read_resolved(file: Path) -> StudySpec:
+    """Read a study that `StudySpec.to_toml` wrote; none of the files that it names is opened."""
+    return parse(_toml(file), str(file))
+
+
 def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
     """The study with this content, a dictionary as in a TOML file; an error names every fault with its path."""
     infinite: list[str] = []
@@ -63,6 +62,17 @@ def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
     except ValidationError as error:
         faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
         raise InvalidInput(f"{source} is not a valid study", faults) from error
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableFile(f"{file} is not TOML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        hint = f"A study is a TOML file, or one of {', '.join(NAMES)}."
+        raise UnreadableFile(f"cannot read the study {file}: {error}. {hint}") from error
 
 
 def _clean(value: Any, path: str, infinite: list[str]) -> Any:

@@ -74,7 +74,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "first_violation": result.first_violation,
         "seconds": seconds,
     }
-    ends = np.unique(np.ceil(np.linspace(0, study.length, study.record.points + 1)[1:]).astype(np.int64))
+    ends = study.recorded
     last, first = ends - 1, np.r_[0, ends[:-1]]
     curve = {
         "step": ends,

@@ -8,22 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from surefooted.evaluation.summary import of_problem
+from surefooted.studies.columns import SUMMARIES
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
-from surefooted.studies.statistics import interval, table
+from surefooted.studies.statistics import cell, interval, table
 from surefooted.tables.files import write
 
-COLUMNS = {  # of the table: its heading, the column of `statistics.table`, how it is printed
-    "regret": ("regret", "{:,.0f}"),
-    "expected regret": ("pseudo_regret", "{:,.0f}"),
-    "played with the baseline": ("baseline_steps", "{:,.0f}"),
-    "distinct policies": ("distinct_policies", "{:,.0f}"),
-    "violated of the initial phase": ("violations_initial", "{:.1%}"),
-    "smallest margin": ("min_margin", "{:,.2f}"),
-    "seconds per run": ("seconds", "{:.2f}"),
-}
 CAPTIONS = {
     "regret": "Expected regret: mean and 95 % confidence band. Dashed: the regret of always playing the baseline.",
     "margin": "The exact margin over (1 − α) of the baseline: mean (thick) and smallest of all realisations (thin). "
@@ -68,11 +59,10 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     about = f"Unfinished: {done} of {asked} runs of {about}" if done < asked else about
     body.append(f"<p class=soft>{_text(about)}</p><p>{_text(study.about)}</p>")
     body.append(f"<p>{_text(_verdict(rows))}</p>")
-    body.append("<h2>Results</h2>" + _results(rows))
+    body.append("<h2>Results</h2>" + _results(rows, study.unit))
     body.append("<div class=figures>")
-    for name, caption in CAPTIONS.items():
-        body.append(_figure(figures[name], caption))
-    body.append("</div>")
+    body += [_figure(figures[name], caption) for name, caption in CAPTIONS.items() if name in figures]
+    body.append("</div>" + (f"<p class=soft>{_text(results.lack)}</p>" if results.lack else ""))
     body.append("<h2>The paper's numbers beside ours</h2>" + _claims(results))
     body.append("<h2>What was run</h2><pre>" + _text(study.to_toml()) + "</pre>")
     body.append("<h2>How to run it again</h2>" + _again(results))
@@ -95,18 +85,13 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     return " ".join(said)
 
 
-def _results(rows: list[dict[str, Any]]) -> str:
+def _results(rows: list[dict[str, Any]], unit: str) -> str:
     """The table of the settings."""
-    head = ["setting", "runs", *COLUMNS, "runs with a violation"]
-    lines = []
-    for row in rows:
-        cells = [row["setting"], str(row["realisations"])]
-        for name, form in COLUMNS.values():
-            half = row.get(f"{name}_half", np.nan)
-            with_half = np.isfinite(half) and name != "seconds"
-            cell = form.format(row[name]) + (f"\u00a0±\u00a0{form.format(half)}" if with_half else "")
-            cells.append(cell.replace(",", THIN_SPACE))
-        lines.append([*cells, str(row["runs_violated"])])
+    head = ["setting", "runs", *(summary.heading.format(unit=unit) for summary in SUMMARIES)]
+    lines = [
+        [row["setting"], str(row["realisations"]), *(cell(s, row, THIN_SPACE, "\u00a0") for s in SUMMARIES)]
+        for row in rows
+    ]
     note = "Mean ± half-width of its 95 % confidence interval (Student's t); the smallest margin is over all runs."
     return _table(head, lines) + f"<p class=soft>{_text(note)}</p>"
 
@@ -114,11 +99,9 @@ def _results(rows: list[dict[str, Any]]) -> str:
 def _claims(results: Results) -> str:
     """Every number that the paper prints, our number, and a note on the difference."""
     rows = []
-    for fact in of_problem(results.problem, False):
-        if fact.paper is not None:
-            ours = f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
-            differs = "" if ours == f"{fact.paper:g}" else "The paper does not define its problem completely."
-            rows.append([fact.words, f"{fact.paper:g}", ours, differs])
+    for fact in results.truth.printed if results.truth is not None else ():
+        differs = "" if fact.ours == f"{fact.paper:g}" else "The paper does not define its problem completely."
+        rows.append([fact.words, f"{fact.paper:g}", fact.ours, differs])
     for claim in results.study.claims:
         rows.append([claim.what, f"{claim.value:g}", _ours(results, claim.agent, claim.column), claim.note])
     if not rows:
@@ -140,9 +123,10 @@ def _ours(results: Results, agent: str | None, column: str | None) -> str:
 def _again(results: Results) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in results.manifest.get("versions", {}).items())
     commit = results.manifest.get("commit") or "none known"
+    python = _text(str(results.manifest.get("python")))
     lines = [
         "<pre>surefooted run study.toml --out DIR\nsurefooted report DIR</pre>",
-        f"<p class=soft>with the study above as <code>study.toml</code>. Python {results.manifest.get('python')}, ",
+        f"<p class=soft>with the study above as <code>study.toml</code>. Python {python}, ",
         f"{_text(versions)}; commit {_text(commit)}. Results do not depend on the engine or the number of workers.</p>",
     ]
     return "".join(lines)

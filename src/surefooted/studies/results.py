@@ -1,21 +1,18 @@
 """The results of a study: its tables, for figures, reports and analyses of your own."""
 
-import json
+import shlex
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from surefooted.errors import UnreadableFile
-from surefooted.problems import Problem
-from surefooted.studies.building import build_problem
-from surefooted.studies.folder import Folder
+from surefooted.studies.folder import Folder, Tables
 from surefooted.studies.spec import Setting, StudySpec
+from surefooted.studies.truth import Truth
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,7 @@ class Results:
     - `curves`: a pyarrow Table with the curves of all realisations, downsampled.
     - `manifest`: versions, machine, seeds.
     - `path`: the directory of the study.
+    - `truth`: what is exactly true of the problem; None if an older version ran the study.
     """
 
     study: StudySpec
@@ -34,31 +32,26 @@ class Results:
     curves: pa.Table
     manifest: dict[str, Any]
     path: Path
+    truth: Truth | None = None
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read the directory of a study; its tables are made again if they do not hold all parts."""
-        folder = Folder(path)
-        study, runs = folder.held, folder.path / "runs.parquet"
-        if folder.recorded not in (None, study.identity):
-            raise UnreadableFile(
-                f"{path}: the runs do not belong to study.toml: it was changed, or another version wrote the runs"
-            )
-        if folder.parts.exists() and not folder.is_combined():
-            folder.combine()
-        if not runs.exists() or pq.read_metadata(runs).num_rows == 0:
-            raise UnreadableFile(f"{path} holds no finished run yet")
-        try:
-            table, curves = (pq.read_table(folder.path / f"{name}.parquet") for name in ("runs", "curves"))
-            about = json.loads((folder.path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, pa.ArrowException, ValueError) as error:
-            raise UnreadableFile(f"{path} is damaged: {error}") from error
-        return cls(study, table.replace_schema_metadata(None), curves, about, folder.path)
+    def of(cls, folder: Folder, tables: Tables, truth: Truth | None) -> Self:
+        """The results in a directory, whose tables and truth are at hand."""
+        if tables.runs.num_rows == 0:
+            raise UnreadableFile(f"{folder.path} holds no finished run yet")
+        runs = tables.runs.replace_schema_metadata(None)
+        return cls(folder.study, runs, tables.curves, folder.manifest(), folder.path, truth)
 
-    @cached_property
-    def problem(self) -> Problem:
-        """The problem of the study."""
-        return build_problem(self.study.problem)
+    @property
+    def lack(self) -> str:
+        """What figures and reports have to leave out, in one sentence; empty if they show everything."""
+        if self.truth is not None and self.truth.sketch is not None:
+            return ""
+        if self.truth is not None:
+            return "The picture of the problem is left out, since its exact answers did not converge."
+        command = shlex.join(["surefooted", "run", str(self.path / "study.toml"), "--out", str(self.path)])
+        what = "the regret of the baseline, the picture of the problem and the paper's numbers about it are left out"
+        return f"{self.path} has no readable truth.npz, so {what}; if you trust the study, add it with: {command}"
 
     @property
     def settings(self) -> list[Setting]:
@@ -81,7 +74,10 @@ class Results:
 def load(path: str | Path) -> Results:
     """The results of the study in a directory, as `run_study` or `surefooted run` left them.
 
+    Nothing that the study names is imported, opened or built.
+
     results = sf.studies.load("results/inventory")
     results.runs.to_pandas().groupby("label").pseudo_regret.mean()
     """
-    return Results.load(path)
+    folder = Folder.at(path)
+    return Results.of(folder, folder.tables(), folder.truth())

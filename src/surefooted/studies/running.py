@@ -16,6 +16,7 @@ from surefooted.studies.engines import Failure, engine
 from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
+from surefooted.studies.truth import Truth
 from surefooted.tables.files import write
 
 
@@ -55,16 +56,16 @@ def run_study(
     if address is not None and engine_name == "local":
         raise InvalidInput("this study cannot be run", ["an address needs the engine dask or ray"])
     jobs = _cores() if jobs is None else jobs
-    faults = [] if jobs >= 1 else [f"jobs {jobs} must be at least 1"]
-    if not 1 <= shard[0] <= shard[1]:
-        faults.append(f"shard {shard[0]}/{shard[1]}: i/n needs 1 <= i <= n")
-    if faults:
-        raise InvalidInput("this study cannot be run", faults)
-    play = engine(engine_name)
-    check(study)
-    folder = Folder(out)
-    folder.open(study, resume)
+    if jobs < 1:
+        raise InvalidInput("this study cannot be run", [f"jobs {jobs} must be at least 1"])
     wanted = tasks(study, shard)
+    play = engine(engine_name)
+    problem = check(study)
+    folder = Folder.prepare(out, study, resume)
+    truth = folder.truth()
+    if truth is None:
+        truth = Truth.of(study, problem)
+        folder.save_truth(truth)
     done, damaged = folder.finished(wanted)
     todo = [task for task in wanted if task not in done]
     display = Display(study, todo, done, quiet)
@@ -79,7 +80,7 @@ def run_study(
                     failures[task] = outcome
                     write(_errors(folder) / f"{task.name}.txt", (outcome.reason + "\n\n" + outcome.details).encode())
                 else:
-                    display.finished(folder.save(task, outcome))
+                    display.finished(folder.save(task, outcome).row)
                     (folder.path / "errors" / f"{task.name}.txt").unlink(missing_ok=True)
                 if stopped.is_set():
                     raise KeyboardInterrupt
@@ -101,10 +102,10 @@ def run_study(
             close = getattr(outcomes, "close", None)
             if close is not None:
                 close()
-    folder.combine()
+    tables = folder.combine()
     if failures:
         raise SurefootedError(_report(study, folder, failures))
-    return Results.load(out)
+    return Results.of(folder, tables, truth)
 
 
 def _cores() -> int:

@@ -22,6 +22,10 @@ import numpy as np
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from surefooted.errors import InvalidInput
+from surefooted.studies.columns import NUMBERS
+from surefooted.tables.space import Ints
+
 Share = Annotated[float, Field(gt=0, lt=1)]
 Shares = Annotated[
     tuple[Share, ...],
@@ -30,10 +34,6 @@ Shares = Annotated[
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
 NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
-NUMBERS = (
-    *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
-    *("violations_initial", "violations_total", "min_margin", "seconds"),
-)  # the columns of a run that are numbers
 
 
 class _Strict(BaseModel):
@@ -141,6 +141,11 @@ class StudySpec(_Strict):
         """The length of the initial phase, whose violations are counted separately; by default a tenth of the run."""
         return self.record.initial or max(1, self.length // 10)
 
+    @property
+    def recorded(self) -> Ints:
+        """The steps (or episodes) after which a curve has a point, [points]."""
+        return np.unique(np.ceil(np.linspace(0, self.length, self.record.points + 1)[1:]).astype(np.int64))
+
     @cached_property
     def settings(self) -> "list[Setting]":
         """Each agent with each of its values of α."""
@@ -191,6 +196,8 @@ class Task:
 
 def tasks(study: StudySpec, shard: tuple[int, int] = (1, 1)) -> list[Task]:
     """All tasks of a study, realisation by realisation; with a shard (i, n), every n-th task from the i-th on."""
+    if not 1 <= shard[0] <= shard[1]:
+        raise InvalidInput("this study cannot be run", [f"shard {shard[0]}/{shard[1]}: I/N needs 1 <= I <= N"])
     every = [Task(s.index, k) for k in range(study.realisations) for s in study.settings]
     return every[shard[0] - 1 :: shard[1]]
 

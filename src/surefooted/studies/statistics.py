@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from surefooted.studies.columns import SUMMARIES, Summary
 from surefooted.studies.results import Results
 from surefooted.tables.space import Floats
-
-MEANS = ("regret", "pseudo_regret", "baseline_steps", "distinct_policies", "violations_initial", "seconds")
 
 
 def interval(values: Floats) -> tuple[Floats, Floats]:
@@ -21,18 +20,29 @@ def interval(values: Floats) -> tuple[Floats, Floats]:
 
 
 def table(results: Results) -> list[dict[str, Any]]:
-    """One row per setting: the number of runs, means with the half-widths of their intervals, runs with violations.
+    """One row per setting: its label and α, the number of its runs, and each of `columns.SUMMARIES` by its key.
 
-    `min_margin` is the smallest margin of all runs.
+    The half-width of a mean's interval has the mean's key with `_half`.
     """
     rows = []
     for setting in results.settings:
         row: dict[str, Any] = {"setting": setting.label, "alpha": setting.alpha}
-        row["realisations"] = len(results.column(setting, "regret"))
-        for name in MEANS:
-            mean, half = interval(results.column(setting, name).astype(float))
-            row[name], row[f"{name}_half"] = float(mean), float(half)
-        row["min_margin"] = float(results.column(setting, "min_margin").min())
-        row["runs_violated"] = int((results.column(setting, "violations_total") > 0).sum())
+        row["realisations"] = len(results.column(setting, "setting"))
+        for summary in SUMMARIES:
+            values = results.column(setting, summary.name)
+            if summary.how == "mean":
+                mean, half = interval(values.astype(float))
+                row[summary.key], row[f"{summary.key}_half"] = float(mean), float(half)
+            elif summary.how == "smallest":
+                row[summary.key] = float(values.min())
+            else:
+                row[summary.key] = int((values > 0).sum())
         rows.append(row)
     return rows
+
+
+def cell(summary: Summary, row: dict[str, Any], thousands: str, space: str = " ") -> str:
+    """What a table prints of a row: a number, and the half-width of its interval if that is known and wanted."""
+    half = row.get(f"{summary.key}_half", np.nan)
+    numbers = [row[summary.key], half] if summary.with_half and np.isfinite(half) else [row[summary.key]]
+    return f"{space}±{space}".join(summary.form.format(number) for number in numbers).replace(",", thousands)

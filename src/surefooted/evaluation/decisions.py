@@ -1,0 +1,42 @@
+"""The exact margin of the condition on decisions, from the true gain and bias of the baseline, or its true values.
+
+Luck with rewards and transitions is not in it: each departure from the baseline counts with its mean worth, A(s, a) =
+r(s, a) + sum_s' p(s' | s, a) h(s') - h(s) - g. `certificates.account` states the condition.
+"""
+
+import numpy as np
+
+from surefooted import solve
+from surefooted.evaluation.margin import Margin
+from surefooted.problems.problem import Problem
+from surefooted.simulation.run import Run
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Floats, Ints
+
+SAME_GAIN = 1e-9  # relative: gains that differ by more are several
+
+
+def decision_margin(run: Run, problem: Problem, alpha: float, allowance: float = 0.0) -> Margin | None:
+    """Per step, [T]: what the decisions so far are worth beside t g; None if the baseline has no single gain."""
+    played = solve.gain_and_bias(problem.mdp, problem.baseline)
+    gain = float(played.gains[run.start])
+    if np.ptp(played.gains) > SAME_GAIN * problem.mdp.r_max:
+        return None
+    each = advantages(problem.mdp, gain, played.bias)[run.pairs]
+    worth: Floats = np.cumsum(np.where(departures(run, problem.baseline), each, 0.0))
+    baseline: Floats = np.arange(1, run.steps + 1) * np.float64(gain)
+    return Margin(baseline + worth, baseline, allowance + alpha * baseline + worth)
+
+
+def advantages(mdp: TabularMDP, gain: float, bias: Floats) -> Floats:
+    """A of every pair, [K]."""
+    following = np.add.reduceat(mdp.p * bias[mdp.next_state], mdp.next_ptr[:-1])
+    return np.asarray(mdp.r + following - bias[mdp.space.pair_state] - gain)
+
+
+def departures(run: Run, baseline: Policy) -> Bools:
+    """At which steps the run departed from the baseline, [T]: it explored, and not by the baseline's only action."""
+    explored = np.repeat([segment.role == "optimistic" for segment in run.segments], [s.length for s in run.segments])
+    certain: Ints = np.flatnonzero(baseline.dense_weights >= 1.0)
+    return np.asarray(explored & ~np.isin(run.pairs, certain))

@@ -1,0 +1,41 @@
+"""A margin over time, and where it violates its condition."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefooted.errors import InvalidInput
+from surefooted.tables.space import Bools, Floats
+
+MARGIN_ROUNDING = 1e-11  # a margin is a violation if it is below minus this, times what the baseline earned so far
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The expected reward of a run and of the baseline so far, and the exact margin: per step or per episode."""
+
+    expected: Floats
+    baseline: Floats
+    margin: Floats  # expected - (1 - α) baseline
+
+    @property
+    def violated(self) -> Bools:
+        """At which steps (or episodes) the condition is violated."""
+        return np.asarray(self.margin < -MARGIN_ROUNDING * np.maximum(self.baseline, 1.0))
+
+    @property
+    def violations(self) -> int:
+        """The number of violations."""
+        return int(self.violated.sum())
+
+    @property
+    def first_violation(self) -> int | None:
+        """The step (or episode) of the first violation, counted from 1; None if there is none."""
+        return int(np.argmax(self.violated)) + 1 if self.violations else None
+
+    def violation_fraction(self, first: int = 1, last: int | None = None) -> float:
+        """The share of steps first .. last (counted from 1, both included) at which the condition is violated."""
+        window = self.violated[max(first - 1, 0) : last]
+        if first < 1 or (last is not None and last < first) or window.size == 0:
+            raise InvalidInput("this window is empty", [f"no steps from {first} to {last} among {self.violated.size}"])
+        return float(window.mean())

@@ -1,0 +1,96 @@
+"""The columns of a study's tables: what each holds and counts, and how tables for people sum it up.
+
+To add a column, add it here, compute it in `realisation.run`, and describe it in docs/studies.md. Schemas, statistics,
+the report and the command line follow from this file.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+LENGTH = "{unit}"  # the unit of a run's length: steps, or episodes in a study of episodes
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the files.
+
+    - `name`, `kind`: its name, and str, int or float.
+    - `unit`: of its numbers. With LENGTH, `step` and `baseline_steps` count episodes in a study of episodes.
+    - `is_key`: it says which run a row belongs to.
+    - `may_be_null`: some runs have no value.
+    """
+
+    name: str
+    kind: type
+    unit: str = ""
+    is_key: bool = False
+    may_be_null: bool = False
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What tables for people say of a column, over all runs of a setting.
+
+    - `name`: the column.
+    - `how`: the mean with the half-width of its confidence interval, the smallest value, or the number of runs above 0.
+    - `key`: the summary's name in the rows of `statistics.table`.
+    - `heading`: in the report; LENGTH is replaced.
+    - `short`: the heading on a terminal; a summary without one is left out there.
+    - `form`: how its numbers are printed, with a comma between thousands.
+    - `with_half`: the half-width is printed, too.
+    """
+
+    name: str
+    how: Literal["mean", "smallest", "above 0"]
+    key: str
+    heading: str
+    short: str = ""
+    form: str = "{:,.0f}"
+    with_half: bool = False
+
+
+def _mean(name: str, heading: str, short: str = "", form: str = "{:,.0f}", with_half: bool = True) -> Summary:
+    return Summary(name, "mean", name, heading, short, form, with_half)
+
+
+RUNS = (  # one row per run
+    Column("agent", str, is_key=True),
+    Column("label", str, is_key=True),
+    Column("alpha", float, is_key=True),
+    Column("setting", int, is_key=True),
+    Column("realisation", int, is_key=True),
+    Column("seed", str, is_key=True),
+    Column("steps", int, "steps"),
+    Column("episodes", int, "episodes"),
+    Column("baseline_steps", int, LENGTH),
+    Column("distinct_policies", int, "policies"),
+    Column("regret", float, "reward"),
+    Column("pseudo_regret", float, "reward"),
+    Column("violations_initial", float, "share"),
+    Column("violations_total", int, LENGTH),
+    Column("min_margin", float, "reward"),
+    Column("first_violation", int, LENGTH, may_be_null=True),
+    Column("seconds", float, "seconds"),
+)
+CURVE = (  # one row per recorded point of a run
+    Column("step", int, LENGTH),
+    Column("regret", float, "reward"),
+    Column("pseudo_regret", float, "reward"),
+    Column("margin", float, "reward"),
+    Column("margin_min", float, "reward"),
+    Column("budget", float, "reward"),
+    Column("baseline_steps", int, LENGTH),
+)
+CURVE_KEYS = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its points get, too
+SUMMARIES = (  # in the order of the tables
+    _mean("regret", "regret"),
+    _mean("pseudo_regret", "expected regret", "expected regret"),
+    _mean("baseline_steps", f"baseline {LENGTH}", f"baseline {LENGTH}"),
+    _mean("distinct_policies", "distinct policies"),
+    _mean("violations_initial", "violated of the initial phase", "violated initially", "{:.1%}"),
+    Summary("violations_total", "above 0", "runs_violated", "runs with a violation", "runs violated", "{:d}"),
+    Summary("min_margin", "smallest", "min_margin", "smallest margin", "smallest margin", "{:,.2f}"),
+    _mean("seconds", "seconds per run", "s/run", "{:.2f}", with_half=False),
+)
+# A claim of a study can be about these columns of a run.
+NUMBERS = tuple(c.name for c in RUNS if c.kind is not str and not c.is_key and not c.may_be_null)
