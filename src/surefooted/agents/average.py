@@ -15,6 +15,7 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import L, Player
 from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.knowledge.baseline_check import explored
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
@@ -108,8 +109,11 @@ class AveragePlayer(Player[L]):
         self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
         if self.draws:
             self.coin.use(taken)
-        for policy, role, steps in self._record(pairs[:taken], rewards[:taken], next_states[:taken]):
+        stretches = self._record(pairs[:taken], rewards[:taken], next_states[:taken])
+        for policy, role, steps in stretches:
             self._append(policy, role, steps)
+        if self.check is not None and self.state is not None:
+            self.check.add(self.state, pairs[:taken], rewards[:taken], next_states[:taken], explored(stretches))
         self.state = int(next_states[taken - 1])
         self._advance(taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0))
         return taken

@@ -22,6 +22,7 @@ from surefooted.certificates.certificate import Certificate, Offer, Past, Questi
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
@@ -37,7 +38,8 @@ CONDITIONS: tuple[Condition, ...] = ("replay", "decisions")
 class CUCRL2(StepByStep[AverageLearner]):
     """Plays a learner's policy while it is proved that this can be afforded, and the baseline otherwise.
 
-    If an observation contradicts the knowledge, it plays the baseline until `trust` says what to believe instead. On
+    If an observation contradicts the knowledge, it plays the baseline until `trust` says what to believe instead. If
+    the baseline does not earn what was declared of it, it plays the baseline for ever (`knowledge.baseline_check`). On
     problems of many thousands of states, questions to the certificate and reviews of the past are rationed: see
     `surefooted.agents.effort`.
 
@@ -77,6 +79,8 @@ class CUCRL2(StepByStep[AverageLearner]):
     0
 
     """
+
+    check: BaselineCheck
 
     def __init__(
         self,
@@ -131,9 +135,11 @@ class CUCRL2(StepByStep[AverageLearner]):
         super().__init__(held, seed, account)
         self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
-        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance}
+        level = held.delta if account is None else account.delta
+        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": level}
         self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict)
         self.policies.id_of(baseline.policy)  # policy 0
+        self.check = BaselineCheck(baseline, level, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)
         self.last_length = 0  # T_{k-1}
         self.trusted_at = 0  # the step at which `trust` was last called
@@ -157,7 +163,7 @@ class CUCRL2(StepByStep[AverageLearner]):
 
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
-        contradictions = self.learner.compare()
+        contradictions = self.learner.compare() + self.check.compare(self.learner.belief.from_data)
         plausible = self.learner.plausible()  # step 2
         self._record_episode(plausible)
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
@@ -235,12 +241,12 @@ class CUCRL2(StepByStep[AverageLearner]):
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
         names = ("baseline", "alpha", "condition", "affordable", "minimum", "patience")
-        account = {"delta": None if self.account is None else self.account.delta}
-        return super().arguments() | {name: getattr(self, name) for name in names} | self.proves | account
+        return super().arguments() | {name: getattr(self, name) for name in names} | self.proves
 
     def _contents(self) -> dict[str, Any]:
         return super()._contents() | {
             "certificate": None if self.certificate is None else self.certificate.state_dict(),
+            "check": self.check.state_dict(),
             "effort": self.effort.state_dict(),
             "last_length": self.last_length,
             "trusted_at": self.trusted_at,
@@ -250,6 +256,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         super()._restore(state)
         if self.certificate is not None:
             self.certificate = self.certificate.restored(state["certificate"])
+        self.check = self.check.restored(state["check"])
         self.effort = Effort(**state["effort"])
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
 

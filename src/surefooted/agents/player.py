@@ -17,6 +17,7 @@ from surefooted.agents.identity import Restorable
 from surefooted.agents.learner import Learner
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
@@ -29,6 +30,7 @@ class Player(Restorable, Generic[L]):
 
     unit = "run"  # what a missing step breaks
     parts = ("learner",)
+    check: BaselineCheck | None = None  # of what was declared of a baseline, if the player has one
 
     def __init__(self, learner: L, seed: int | np.random.Generator = 0) -> None:
         self.learner, self.space = learner, learner.space
@@ -48,8 +50,8 @@ class Player(Restorable, Generic[L]):
 
     @property
     def contradictions(self) -> list[str]:
-        """What was observed that contradicts what was declared; empty while all is well."""
-        return self.learner.contradictions
+        """What was observed that contradicts what was declared, also of a baseline; empty while all is well."""
+        return self.learner.contradictions + ([] if self.check is None else self.check.found)
 
     @property
     @abstractmethod

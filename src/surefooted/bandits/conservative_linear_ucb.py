@@ -19,7 +19,7 @@ tighter, since min (f - g) >= min f - max g for all f and g. It is valid, since 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole, real_numbers
-from surefooted.bandits._decide import decide
+from surefooted.bandits._decide import decide, keep_to_baseline
 from surefooted.bandits.ellipsoid import Ellipsoid
+from surefooted.bandits.mean_check import MeanCheck
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.tables.space import Floats
 
@@ -42,6 +43,15 @@ class Balance:
 
     known: float
     w: Floats  # [d]
+
+
+class Asked(NamedTuple):
+    """The round that `observe` will be about."""
+
+    phi: Floats  # [d], of the arm to play
+    learns: bool
+    follows: Balance
+    declared: float | None  # the mean of that arm, if it is the baseline and its mean was declared
 
 
 class ConservativeLinearUCB(Restorable):
@@ -60,8 +70,9 @@ class ConservativeLinearUCB(Restorable):
     - `delta`: the probability that the ellipsoid may miss θ*.
     - `learn_from`: "all" rounds, or only "optimistic" ones, as printed for CLUCB.
 
-    A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2; a run may have both. Ties
-    go to the first arm.
+    Declared means are compared with what the baseline earns. If they are wrong, the baseline is played for ever, and
+    `contradictions` says why. A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2;
+    a run may have both. Ties go to the first arm.
     """
 
     parts = ("ellipsoid",)
@@ -89,7 +100,8 @@ class ConservativeLinearUCB(Restorable):
         self.alpha, self.learn_from = alpha, learn_from
         self.t = 0  # rounds played
         self.balance = Balance(0.0, np.zeros(self.dimension))
-        self.asked: tuple[Floats, bool, Balance] | None = None  # by `act`: φ, whether to learn, the next balance
+        self.check = MeanCheck(sigma, bound, delta)
+        self.asked: Asked | None = None  # by `act`
 
     @property
     def dimension(self) -> int:
@@ -110,8 +122,11 @@ class ConservativeLinearUCB(Restorable):
         allowed = self.alpha == 1 or after >= 0  # no mean is negative, so alpha = 1 allows everything
         terms = {"known": self.balance.known, "estimated": float(proved[0])}
         decision = decide(optimist, baseline, float(upper[optimist]), allowed, after, self.t, terms)
+        if self.check.found:
+            decision = keep_to_baseline(baseline, self.t, self.check.found)
         learns = self.learn_from == "all" or decision.action == optimist
-        self.asked = (phi[decision.action], learns, follows[decision.action])
+        declared = baseline_mean if decision.action == baseline else None
+        self.asked = Asked(phi[decision.action], learns, follows[decision.action], declared)
         return decision
 
     def observe(self, reward: float) -> None:
@@ -120,10 +135,17 @@ class ConservativeLinearUCB(Restorable):
             raise SurefootedError("there is no round to observe: show the arms with act(features, baseline)")
         if not np.isfinite(reward):
             raise InvalidInput("this round cannot be counted", [f"reward {reward} is not finite"])
-        phi, learns, follows = self.asked
-        if learns:
-            self.ellipsoid.add(phi, float(reward))
-        self.t, self.balance, self.asked = self.t + 1, follows, None
+        asked, reward = self.asked, float(reward)
+        if asked.learns:
+            self.ellipsoid.add(asked.phi, reward)
+        if asked.declared is not None:
+            self.check.add(reward, asked.declared)
+        self.t, self.balance, self.asked = self.t + 1, asked.follows, None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What the baseline earned that contradicts its declared means; then it is played for ever."""
+        return self.check.found.copy()
 
     def _played(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
         """The balance after `arm` is played: the mean of the arm is earned, (1 - α) of the baseline's mean is owed."""
@@ -166,8 +188,10 @@ class ConservativeLinearUCB(Restorable):
             "t": self.t,
             "balance": self.balance,
             "asked": self.asked,
+            "check": self.check.state_dict(),
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.ellipsoid.load_state_dict(state["ellipsoid"])
         self.t, self.balance, self.asked = state["t"], state["balance"], state["asked"]
+        self.check = self.check.restored(state["check"])

@@ -39,7 +39,7 @@ were explored. On the steps of the baseline itself, the surprises are much faste
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -132,17 +132,17 @@ class BaselineCheck:
             surprise = float(rewards.sum()) - float(self._surprises.worth[s])
             kernels.add_surprise(self._surprises.sums, s, surprise / self._surprises.range_)
 
-    def compare(self, plausible: Plausible | None = None) -> list[str]:
+    def compare(self, plausible: Callable[[], Plausible | None] = lambda: None) -> list[str]:
         """What contradicts the declaration, which is kept; it is compared if enough was played since the last time.
 
-        `plausible` is a valid set of plausible MDPs, if there is one.
+        `plausible` returns a valid set of plausible MDPs that rests on data alone, if there is one.
         """
         steps, before = self.steps, self.checked_at
         if self.is_active and not self.found and steps > before and steps >= GROWTH * before:
             self.checked_at = steps
             self.found = self._by_surprises()
-            if plausible is not None and not self.whole_episodes:
-                self.found += self._by_set(plausible)
+            known = None if self.whole_episodes else plausible()
+            self.found += [] if known is None else self._by_set(known)
         return self.found.copy()
 
     def log_e_values(self) -> Floats:
@@ -204,6 +204,13 @@ class BaselineCheck:
             other._surprises.sums[:] = state["sums"]
         other.found, other.checked_at = list(state["found"]), int(state["checked_at"])
         return other
+
+
+def explored(stretches: Sequence[tuple[int, str, int]]) -> Bools:
+    """Which steps did not play policy 0, the baseline, [n]; empty if all did. A stretch is (policy, role, steps)."""
+    if all(policy == 0 for policy, _, _ in stretches):
+        return NOT_EXPLORED
+    return np.repeat([policy != 0 for policy, _, _ in stretches], [steps for _, _, steps in stretches])
 
 
 def only_pairs(policy: Policy, rules: int) -> Ints:
