@@ -15,7 +15,7 @@ from surefooted.kernels import baseline_check as kernels
 from surefooted.kernels import playing
 from surefooted.kernels.structs import World
 from surefooted.knowledge import baseline_check
-from surefooted.knowledge.baseline_check import FALSE_ALARMS, GROWTH, LAMBDA, PSI, TOLERANCE, BaselineCheck
+from surefooted.knowledge.baseline_check import FALSE_ALARMS, FEWEST, GROWTH, LAMBDA, PSI, TOLERANCE, BaselineCheck
 from surefooted.sets.plausible import Plausible
 
 NONE = np.zeros(0, dtype=np.bool_)
@@ -71,10 +71,10 @@ def test_the_inequality_behind_the_theorem():
 def test_an_e_value_by_hand():
     """Three steps, two bets: the mean of four exponentials."""
     sums, lambda_, psi, out = np.array([[3.0, 1.5, 1.25]]), np.array([0.5, 0.25]), np.array([0.2, 0.04]), np.zeros(1)
-    kernels.evidence(sums, 0.0, lambda_, psi, out)
+    kernels.evidence(sums, 0.0, lambda_, psi, -math.inf, out)
     each = [math.exp(0.75 - 0.25), math.exp(0.375 - 0.05), math.exp(-0.75 - 0.25), math.exp(-0.375 - 0.05)]
     assert out[0] == pytest.approx(math.log(sum(each) / 4))
-    kernels.evidence(sums, 0.1, lambda_, psi, out)  # ξ sums to 1.5 - 0.3, its squares to 1.25 - 0.3 + 0.03
+    kernels.evidence(sums, 0.1, lambda_, psi, -math.inf, out)  # ξ sums to 1.5 - 0.3, its squares to 1.25 - 0.3 + 0.03
     each = [math.exp(0.6 - 0.2 * 0.98), math.exp(0.3 - 0.04 * 0.98)]
     each += [math.exp(-0.9 - 0.2 * 1.58), math.exp(-0.45 - 0.04 * 1.58)]
     assert out[0] == pytest.approx(math.log(sum(each) / 4))
@@ -103,8 +103,20 @@ def test_half_of_the_false_alarms_are_for_all_steps_and_half_for_the_states():
     problem = sf.problems.riverswim()
     check = BaselineCheck(adversarial.known(problem), delta=0.05)
     assert FALSE_ALARMS == 0.1
-    assert np.exp(-check.thresholds()) == pytest.approx([0.005 / 2 / 6] * 6 + [0.005 / 2])
-    assert np.exp(-one_state(0.5).thresholds()) == pytest.approx([0, 0.005])
+    assert np.exp(-check.thresholds) == pytest.approx([0.005 / 2 / 6] * 6 + [0.005 / 2])
+    assert np.exp(-one_state(0.5).thresholds) == pytest.approx([0, 0.005])
+
+
+def test_what_is_below_the_threshold_need_not_be_exact():
+    """The upper bound never hides an e-value that reaches the threshold."""
+    rng, lambda_, psi = np.random.default_rng(0), LAMBDA, PSI
+    n = rng.integers(0, 1000, 200)
+    sums = np.column_stack([n, rng.normal(0, 0.1, 200) * n, rng.random(200) * n])
+    exact, bounded = np.zeros(200), np.zeros(200)
+    kernels.evidence(sums, TOLERANCE, lambda_, psi, -math.inf, exact)
+    kernels.evidence(sums, TOLERANCE, lambda_, psi, 5.0, bounded)
+    assert 0 < np.sum(exact >= 5) < 200 and np.array_equal(exact >= 5, bounded >= 5)
+    assert np.array_equal(exact[exact >= 5], bounded[exact >= 5]) and np.all(bounded >= exact - 1e-12)
 
 
 # -- right declarations -----------------------------------------------------------------------------------------------
@@ -290,8 +302,8 @@ def test_it_compares_when_steps_have_grown(monkeypatch):
         check.add(0, zero, np.full(1, 0.5), zero)
         check.compare()
         check.compare()
-    assert asked[:20] == list(range(1, 21)) and len(asked) < 90
-    assert all(later >= GROWTH * earlier for earlier, later in pairwise(asked))
+    assert asked[:3] == [1, 12, 23] and len(asked) < 40
+    assert all(GROWTH * earlier + FEWEST <= later < GROWTH * earlier + FEWEST + 1 for earlier, later in pairwise(asked))
 
 
 def test_a_restored_check_goes_on():

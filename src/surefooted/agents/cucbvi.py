@@ -14,7 +14,7 @@ from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.arrays import is_whole
 from surefooted.certificates.episodes import EpisodeCertificate
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.baseline_check import NOT_EXPLORED, BaselineCheck
+from surefooted.knowledge.baseline_check import NOT_EXPLORED, BaselineCheck, all_explored
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.tables.baseline import Baseline
@@ -129,7 +129,7 @@ class CUCBVI(EpisodicPlayer):
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> None:
         """Step 4: add the episode to the history. What the baseline earned is compared with what was declared."""
         mine = self.decisions[-1].policy == 0
-        others = NOT_EXPLORED if mine else np.ones(self.horizon, dtype=np.bool_)
+        others = NOT_EXPLORED if mine else all_explored(self.horizon)
         self.check.add(self.starts[-1], pairs, rewards, next_states, others)
         if self.learn_from == "all" or self.decisions[-1].role == "optimistic":
             super().learn(pairs, rewards, next_states, noise)

@@ -50,20 +50,35 @@ def add_steps(surprises: Fields, s: int, pairs: Ints, rewards: Floats, next_stat
 
 
 @njit
-def log_mean_exp(total: float, variance: float, lambda_: Floats, psi: Floats) -> float:
-    """The logarithm of the mean of exp(λ_j total - ψ_j variance) over j."""
+def add_episode(sums: Floats, s: int, rewards: Floats, value: float, range_: float) -> None:
+    """Count the return of an episode from s as one surprise."""
+    total = 0.0
+    for r in rewards:
+        total += r
+    add_surprise(sums, s, (total - value) / range_)
+
+
+@njit
+def largest_bet(total: float, variance: float, lambda_: Floats, psi: Floats) -> float:
+    """The largest λ_j total - ψ_j variance: at least `log_mean_exp`, and quicker."""
     top = -math.inf
     for j in range(len(lambda_)):
         top = max(top, lambda_[j] * total - psi[j] * variance)
-    mean = 0.0
+    return top
+
+
+@njit
+def log_mean_exp(total: float, variance: float, lambda_: Floats, psi: Floats) -> float:
+    """The logarithm of the mean of exp(λ_j total - ψ_j variance) over j."""
+    top, mean = largest_bet(total, variance, lambda_, psi), 0.0
     for j in range(len(lambda_)):
         mean += math.exp(lambda_[j] * total - psi[j] * variance - top)
     return top + math.log(mean / len(lambda_))
 
 
 @njit
-def evidence(sums: Floats, tolerance: float, lambda_: Floats, psi: Floats, out: Floats) -> None:
-    """The logarithm of the two-sided e-value of each row of `sums`, [places + 1].
+def evidence(sums: Floats, tolerance: float, lambda_: Floats, psi: Floats, least: float, out: Floats) -> None:
+    """The logarithm of the two-sided e-value of each row of `sums`, [places + 1]; below `least`, an upper bound on it.
 
     Each side is about ξ = D - tolerance, or -D - tolerance, whose squares add up to the sum below.
     """
@@ -72,10 +87,15 @@ def evidence(sums: Floats, tolerance: float, lambda_: Floats, psi: Floats, out: 
         out[row] = 0.0
         if n > 0.0:
             shifted = square + n * tolerance * tolerance
-            more = log_mean_exp(total - n * tolerance, shifted - 2.0 * tolerance * total, lambda_, psi)
-            less = log_mean_exp(-total - n * tolerance, shifted + 2.0 * tolerance * total, lambda_, psi)
-            top = max(more, less)
-            out[row] = top + math.log((math.exp(more - top) + math.exp(less - top)) / 2.0)
+            above, squares = total - n * tolerance, shifted - 2.0 * tolerance * total
+            below, others = -total - n * tolerance, shifted + 2.0 * tolerance * total
+            bound = max(largest_bet(above, squares, lambda_, psi), largest_bet(below, others, lambda_, psi))
+            out[row] = bound
+            if bound >= least:
+                more = log_mean_exp(above, squares, lambda_, psi)
+                less = log_mean_exp(below, others, lambda_, psi)
+                top = max(more, less)
+                out[row] = top + math.log((math.exp(more - top) + math.exp(less - top)) / 2.0)
 
 
 @allocating

@@ -40,6 +40,7 @@ were explored. On the steps of the baseline itself, the surprises are much faste
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -54,10 +55,11 @@ from surefooted.tables.space import Bools, Floats, Ints, Space
 
 FALSE_ALARMS = 0.1  # times δ: the probability with which a right declaration is ever called wrong
 TOLERANCE = 1e-6  # of declared numbers, relative to the range of a surprise
-GROWTH = 1.05  # surprises are evaluated when there are this many times as many as the last time
+GROWTH, FEWEST = 1.05, 10  # surprises are compared when there are GROWTH times as many as before, and FEWEST more
+SET_GROWTH, SET_FEWEST = 2, 100  # the set is compared at first, after SET_FEWEST steps, and SET_GROWTH times as many
 BETS: Floats = 0.9 * 0.5 ** np.arange(14.0)  # λ_j c'
 LAMBDA: Floats = BETS / (1 + TOLERANCE)
-NOT_EXPLORED = np.zeros(0, dtype=np.bool_)
+NOT_EXPLORED, EXPLORED = np.zeros(0, dtype=np.bool_), np.ones(4_096, dtype=np.bool_)
 PSI: Floats = (-np.log1p(-BETS) - BETS) / (1 + TOLERANCE) ** 2
 
 
@@ -89,6 +91,7 @@ class BaselineCheck:
         self.is_active = bounded and baseline.is_known
         self.found: list[str] = []  # contradictions, kept for ever: what was declared cannot be taken back
         self.checked_at = -1  # steps counted when they were last compared
+        self.set_due_at = 0  # when they are to be compared with the set
         self.whole_episodes = baseline.values is not None and baseline.values.ndim == 1
         if self.is_active:
             self._surprises = self._begin(baseline.policy.space)
@@ -129,28 +132,35 @@ class BaselineCheck:
         if not self.whole_episodes:
             kernels.add_steps(self._fields, s, pairs, rewards, next_states, explored)
         elif explored.size == 0:
-            surprise = float(rewards.sum()) - float(self._surprises.worth[s])
-            kernels.add_surprise(self._surprises.sums, s, surprise / self._surprises.range_)
+            told = self._surprises
+            kernels.add_episode(told.sums, s, rewards, told.worth[s], told.range_)
 
     def compare(self, plausible: Callable[[], Plausible | None] = lambda: None) -> list[str]:
         """What contradicts the declaration, which is kept; it is compared if enough was played since the last time.
 
         `plausible` returns a valid set of plausible MDPs that rests on data alone, if there is one.
         """
-        steps, before = self.steps, self.checked_at
-        if self.is_active and not self.found and steps > before and steps >= GROWTH * before:
+        if self.found or not self.is_active:
+            return self.found.copy()
+        steps = self.steps
+        if steps >= GROWTH * self.checked_at + FEWEST or self.checked_at < 0:
             self.checked_at = steps
             self.found = self._by_surprises()
-            known = None if self.whole_episodes else plausible()
-            self.found += [] if known is None else self._by_set(known)
+            if not self.whole_episodes and steps >= self.set_due_at:
+                self.set_due_at, known = max(SET_GROWTH * steps, SET_FEWEST), plausible()
+                self.found += [] if known is None else self._by_set(known)
         return self.found.copy()
 
-    def log_e_values(self) -> Floats:
-        """The logarithm of the e-value of each place, and at last of all steps, [places + 1]."""
+    def log_e_values(self, least: float = -math.inf) -> Floats:
+        """The logarithm of the e-value of each place, and at last of all steps, [places + 1].
+
+        Below `least` it is only bounded from above, which is quicker.
+        """
         logs = np.zeros(self.places + 1)
-        kernels.evidence(self._surprises.sums, TOLERANCE, LAMBDA, PSI, logs)
+        kernels.evidence(self._surprises.sums, TOLERANCE, LAMBDA, PSI, least, logs)
         return logs
 
+    @cached_property
     def thresholds(self) -> Floats:
         """What each of them must reach to contradict the declaration, [places + 1]."""
         level, P = FALSE_ALARMS * self.delta, self.places
@@ -160,7 +170,7 @@ class BaselineCheck:
 
     def _by_surprises(self) -> list[str]:
         """What the e-values contradict: all steps together first."""
-        wrong = np.flatnonzero(self.log_e_values() >= self.thresholds())[::-1]
+        wrong = np.flatnonzero(self.log_e_values(float(self.thresholds[-1])) >= self.thresholds)[::-1]
         return [self._surprising(place) for place in wrong.tolist()]
 
     def _surprising(self, place: int) -> str:
@@ -179,8 +189,7 @@ class BaselineCheck:
         """Where no MDP of the set explains what was declared."""
         told, space = self._surprises, self.baseline.policy.space
         worth = told.worth.reshape(-1, space.n_states)
-        weights = _weights(self.baseline.policy, max(len(worth) - 1, 1))
-        bounds = []
+        weights, bounds = self._choices, []
         for sign, r in ((-1.0, plausible.r_lower), (1.0, plausible.r_upper)):
             out = np.zeros(weights.shape)
             kernels.outcomes(plausible.rows, r, sign, worth, weights, out)
@@ -192,17 +201,24 @@ class BaselineCheck:
             wording.implausible_baseline(stage[h], s, here[h, s], (bounds[0][h, s], bounds[1][h, s])) for h, s in wrong
         ]
 
+    @cached_property
+    def _choices(self) -> Floats:
+        """The probability with which the baseline plays each pair, [1, K] or [H, K]."""
+        return _weights(self.baseline.policy, self.horizon or 1)
+
     def state_dict(self) -> dict[str, Any]:
         """What was seen and found."""
         sums = self._surprises.sums.copy() if self.is_active else None
-        return {"sums": sums, "found": list(self.found), "checked_at": self.checked_at}
+        at = {"checked_at": self.checked_at, "set_due_at": self.set_due_at}
+        return {"sums": sums, "found": list(self.found)} | at
 
     def restored(self, state: Mapping[str, Any]) -> Self:
         """A check of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.baseline, self.delta, self.horizon, self.is_active)
         if other.is_active:
             other._surprises.sums[:] = state["sums"]
-        other.found, other.checked_at = list(state["found"]), int(state["checked_at"])
+        other.found = list(state["found"])
+        other.checked_at, other.set_due_at = int(state["checked_at"]), int(state["set_due_at"])
         return other
 
 
@@ -210,7 +226,14 @@ def explored(stretches: Sequence[tuple[int, str, int]]) -> Bools:
     """Which steps did not play policy 0, the baseline, [n]; empty if all did. A stretch is (policy, role, steps)."""
     if all(policy == 0 for policy, _, _ in stretches):
         return NOT_EXPLORED
+    if len(stretches) == 1:
+        return all_explored(stretches[0][2])
     return np.repeat([policy != 0 for policy, _, _ in stretches], [steps for _, _, steps in stretches])
+
+
+def all_explored(n: int) -> Bools:
+    """That the baseline chose at none of n steps, [n]."""
+    return EXPLORED[:n] if n <= EXPLORED.size else np.ones(n, dtype=np.bool_)
 
 
 def only_pairs(policy: Policy, rules: int) -> Ints:
