@@ -4,6 +4,7 @@ An episode is one policy, played until some pair has had its allowed visits or t
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -14,6 +15,7 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import L, Player
 from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.knowledge.baseline_check import explored
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
@@ -107,8 +109,11 @@ class AveragePlayer(Player[L]):
         self.learner.learn(pairs[:taken], rewards[:taken], next_states[:taken], told)
         if self.draws:
             self.coin.use(taken)
-        for policy, role, steps in self._record(pairs[:taken], rewards[:taken], next_states[:taken]):
+        stretches = self._record(pairs[:taken], rewards[:taken], next_states[:taken])
+        for policy, role, steps in stretches:
             self._append(policy, role, steps)
+        if self.check is not None and self.state is not None:
+            self.check.add(self.state, pairs[:taken], rewards[:taken], next_states[:taken], explored(stretches))
         self.state = int(next_states[taken - 1])
         self._advance(taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0))
         return taken
@@ -184,7 +189,7 @@ class AveragePlayer(Player[L]):
             "left": self._episode().left,
         }
 
-    def _restore_player(self, state: dict[str, Any]) -> None:
+    def _restore_player(self, state: Mapping[str, Any]) -> None:
         """Continue from `_player_state`."""
         self.learner.load_state_dict(state["learner"])
         self.coin = self.coin.restored(state["coin"])

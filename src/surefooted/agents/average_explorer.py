@@ -1,6 +1,7 @@
 """An agent that plays whatever a learner for average reward proposes, without a certificate."""
 
-from typing import Any, Self, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -53,12 +54,13 @@ class AverageExplorer(AveragePlayer[A]):
         decision = Decision("optimistic", reason, t=self.t, policy=policy, length=left)
         return Episode(plan.policy, decision, left)  # step 1: ν_k = 0, played while ν_k < N_k^+
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {"last_length": self.last_length}
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        return super().arguments() | {"dynamic": self.dynamic}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
+    def _contents(self) -> dict[str, Any]:
+        return super()._contents() | {"last_length": self.last_length}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.last_length = state["last_length"]
-        return self

@@ -1,6 +1,7 @@
 """CUCB-VI (the paper's Fig. `cucbvi`): any learner of episodes, exploring only what it can prove to afford."""
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.arrays import is_whole
 from surefooted.certificates.episodes import EpisodeCertificate
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.baseline_check import NOT_EXPLORED, BaselineCheck, all_explored
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.tables.baseline import Baseline
@@ -24,6 +26,8 @@ SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
 
 class CUCBVI(EpisodicPlayer):
     """Plays a learner's policy for an episode if the condition is proved to hold after it, and the baseline otherwise.
+
+    If the baseline does not earn what was declared of it, it plays the baseline for ever (`knowledge.baseline_check`).
 
     Parameters
     ----------
@@ -54,6 +58,8 @@ class CUCBVI(EpisodicPlayer):
     0
 
     """
+
+    check: BaselineCheck
 
     def __init__(
         self,
@@ -96,11 +102,12 @@ class CUCBVI(EpisodicPlayer):
         self.learn_from, self.reevaluate = learn_from, reevaluate
         self.certificate = self._new_certificate()
         self.policy_id(baseline.policy)  # policy 0
+        self.check = BaselineCheck(baseline, self.learner.delta, self.horizon, self.bounded)
         self.effort = EpisodeEffort(patience)
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`."""
-        contradictions = self.learner.compare()
+        contradictions = self.learner.compare() + self.check.compare(self.learner.belief.from_data)
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(s, contradictions)
         policy = self.learner.propose()  # step 1
@@ -120,7 +127,10 @@ class CUCBVI(EpisodicPlayer):
         return policy, decision
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> None:
-        """Step 4: add the episode to the history."""
+        """Step 4: add the episode to the history. What the baseline earned is compared with what was declared."""
+        mine = self.decisions[-1].policy == 0
+        others = NOT_EXPLORED if mine else all_explored(self.horizon)
+        self.check.add(self.starts[-1], pairs, rewards, next_states, others)
         if self.learn_from == "all" or self.decisions[-1].role == "optimistic":
             super().learn(pairs, rewards, next_states, noise)
 
@@ -179,17 +189,20 @@ class CUCBVI(EpisodicPlayer):
         terms, t = self.certificate.terms, self.horizon * self.episodes
         return Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        own = {"certificate": self.certificate.state_dict(), "effort": self.effort.state_dict()}
-        return self._player_state() | own
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        own = {name: getattr(self, name) for name in ("baseline", "alpha", "learn_from", "reevaluate")}
+        return super().arguments() | own | {"patience": self.effort.patience}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
+    def _contents(self) -> dict[str, Any]:
+        own = {"certificate": self.certificate.state_dict(), "effort": self.effort.state_dict()}
+        return super()._contents() | own | {"check": self.check.state_dict()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.certificate = self.certificate.restored(state["certificate"])
         self.effort = EpisodeEffort(**state["effort"])
-        return self
+        self.check = self.check.restored(state["check"])
 
 
 def _baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]:

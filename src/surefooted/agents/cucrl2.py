@@ -5,7 +5,8 @@ reward would be at least (1 - α) of the baseline's. "decisions" adds up what ea
 baseline's in the same state; `agents.step_by_step` plays it. docs/conditions.md compares them.
 """
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from surefooted.certificates.certificate import Certificate, Offer, Past, Questi
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
@@ -36,7 +38,8 @@ CONDITIONS: tuple[Condition, ...] = ("replay", "decisions")
 class CUCRL2(StepByStep[AverageLearner]):
     """Plays a learner's policy while it is proved that this can be afforded, and the baseline otherwise.
 
-    If an observation contradicts the knowledge, it plays the baseline until `trust` says what to believe instead. On
+    If an observation contradicts the knowledge, it plays the baseline until `trust` says what to believe instead. If
+    the baseline does not earn what was declared of it, it plays the baseline for ever (`knowledge.baseline_check`). On
     problems of many thousands of states, questions to the certificate and reviews of the past are rationed: see
     `surefooted.agents.effort`.
 
@@ -76,6 +79,8 @@ class CUCRL2(StepByStep[AverageLearner]):
     0
 
     """
+
+    check: BaselineCheck
 
     def __init__(
         self,
@@ -130,8 +135,11 @@ class CUCRL2(StepByStep[AverageLearner]):
         super().__init__(held, seed, account)
         self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
+        level = held.delta if account is None else account.delta
+        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": level}
         self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict)
         self.policies.id_of(baseline.policy)  # policy 0
+        self.check = BaselineCheck(baseline, level, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)
         self.last_length = 0  # T_{k-1}
         self.trusted_at = 0  # the step at which `trust` was last called
@@ -155,7 +163,7 @@ class CUCRL2(StepByStep[AverageLearner]):
 
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
-        contradictions = self.learner.compare()
+        contradictions = self.learner.compare() + self.check.compare(self.learner.belief.from_data)
         plausible = self.learner.plausible()  # step 2
         self._record_episode(plausible)
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
@@ -230,23 +238,27 @@ class CUCRL2(StepByStep[AverageLearner]):
         decision = Decision("baseline", reason, -1, self.t, 0, steps)
         return Episode(self.baseline.policy, decision, steps, doubling=False)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state() | {
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        names = ("baseline", "alpha", "condition", "affordable", "minimum", "patience")
+        return super().arguments() | {name: getattr(self, name) for name in names} | self.proves
+
+    def _contents(self) -> dict[str, Any]:
+        return super()._contents() | {
             "certificate": None if self.certificate is None else self.certificate.state_dict(),
+            "check": self.check.state_dict(),
             "effort": self.effort.state_dict(),
             "last_length": self.last_length,
             "trusted_at": self.trusted_at,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         if self.certificate is not None:
             self.certificate = self.certificate.restored(state["certificate"])
+        self.check = self.check.restored(state["check"])
         self.effort = Effort(**state["effort"])
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
-        return self
 
 
 def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowance: float) -> list[str]:

@@ -4,6 +4,7 @@ An episode begins in a state that is revealed by `begin`, lasts exactly H steps,
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
             "noise": None if self.noise is None else self.noise[under_way].copy(),
         }
 
-    def _restore_player(self, state: dict[str, Any]) -> None:
+    def _restore_player(self, state: Mapping[str, Any]) -> None:
         """Continue from `_player_state`."""
         self.learner.load_state_dict(state["learner"])
         self.coin = self.coin.restored(state["coin"])
@@ -151,6 +152,8 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.policies, self._last = list(state["policies"]), (None, -1)
         self._policy_ids = {self._key(policy): i for i, policy in enumerate(self.policies)}
         for name in ("pairs", "rewards", "next_states"):
-            getattr(self, name)[: len(state[name])] = state[name]
+            column = getattr(self, name).copy()
+            column[: len(state[name])] = state[name]
+            setattr(self, name, column)
         self.noise = None if state["noise"] is None else state["noise"].copy()
         self.policy = self.policies[self.decisions[-1].policy] if self.decisions else None

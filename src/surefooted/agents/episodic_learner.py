@@ -45,6 +45,10 @@ class EpisodicLearner(Learner, ABC):
         self._row_offset = np.arange(self.horizon) * self.stride
         self._values = np.zeros((self.horizon + 1, space.n_states))  # the last row stays 0
 
+    def arguments(self) -> dict[str, Any]:
+        """Those of every learner, and the horizon."""
+        return super().arguments() | {"horizon": self.horizon}
+
     @abstractmethod
     def propose(self) -> Policy:
         """The policy to explore with, given what was learnt so far."""

@@ -1,7 +1,5 @@
 """An agent that plays whatever a learner of episodes proposes, without a certificate."""
 
-from typing import Any, Self
-
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
@@ -38,12 +36,3 @@ class Explorer(EpisodicPlayer):
         policy, t = self.learner.propose(), self.horizon * self.episodes
         reason = self.learner.reason + wording.not_used(contradictions)
         return policy, Decision("optimistic", reason, -1, t, self.policy_id(policy), self.horizon)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return self._player_state()
-
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        self._restore_player(state)
-        return self

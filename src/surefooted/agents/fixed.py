@@ -1,15 +1,17 @@
 """An agent that plays one policy for ever: the baseline itself, or an optimal policy, to compare with."""
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from surefooted.agents.agent import Decision, Role
+from surefooted.agents.identity import Restorable
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.tables.policy import Policy
 
 
-class FixedPolicy:
+class FixedPolicy(Restorable):
     """Plays a policy and learns nothing; what a randomised one plays next is drawn when it observes, not when asked."""
 
     def __init__(self, policy: Policy, seed: int | np.random.Generator = 0, role: Role = "baseline") -> None:
@@ -49,12 +51,14 @@ class FixedPolicy:
             raise SurefootedError("the episode is over: tell the agent where the next one starts with begin(s)")
         return self.policy.pair_at(s, self._u, self.h)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly."""
+    def arguments(self) -> dict[str, Any]:
+        """What it plays."""
+        return {"space": self.policy.space, "policy": self.policy, "role": self.role}
+
+    def _contents(self) -> dict[str, Any]:
         return {"h": self.h, "state": self.state, "u": self._u, "coin": self._rng.bit_generator.state}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
+    def _restore(self, state: Mapping[str, Any]) -> None:
         self.h, self.state, self._u = state["h"], state["state"], state["u"]
+        self._rng = np.random.Generator(type(self._rng.bit_generator)())
         self._rng.bit_generator.state = state["coin"]
-        return self

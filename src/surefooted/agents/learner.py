@@ -5,6 +5,7 @@ certificate.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 from surefooted.agents import wording
@@ -77,12 +78,22 @@ class Learner:
         """Use this knowledge (or none) from now on; `begun` says that steps not yet counted are under way."""
         self.belief.trust(knowledge, begun)
 
+    def arguments(self) -> dict[str, Any]:
+        """What its bounds depend on, by name; saved states name it. A subclass adds the arguments of its own."""
+        own = {name: getattr(self, name) for name in ("delta", "confidence", "bounded")}
+        stages, knowledge = self.counts.stages, self.belief.built_with
+        return {"class": type(self).__qualname__} | own | {"stages": stages, "knowledge": knowledge}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything it has learnt."""
         return {"counts": self.counts.state_dict(), "belief": self.belief.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
+        """Continue where `state_dict` was taken: replace what was learnt, and write into none of it.
+
+        An agent that restores its learner has compared `arguments` before, and has a copy of the learner do this, so
+        that a state that cannot be loaded changes nothing.
+        """
         self.counts = Counts.from_state_dict(self.space, state["counts"])
         own = (self.counts, self.confidence, self.delta, self.belief.built_with)
         self.belief = Belief.from_state_dict(*own, state["belief"])

@@ -4,17 +4,20 @@ Live use goes through `begin`, `act` and `observe`. A simulator plays whole epis
 over with `absorb`. Both leave the same agent behind.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.coin import Coin
+from surefooted.agents.identity import Restorable
 from surefooted.agents.learner import Learner
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.errors import InvalidInput
+from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
@@ -22,10 +25,12 @@ from surefooted.tables.space import Ints
 L = TypeVar("L", bound=Learner)
 
 
-class Player(ABC, Generic[L]):
+class Player(Restorable, Generic[L]):
     """Plays episodes that its subclass decides on, records its decisions, and has its learner learn."""
 
     unit = "run"  # what a missing step breaks
+    parts = ("learner",)
+    check: BaselineCheck | None = None  # of what was declared of a baseline, if the player has one
 
     def __init__(self, learner: L, seed: int | np.random.Generator = 0) -> None:
         self.learner, self.space = learner, learner.space
@@ -45,13 +50,31 @@ class Player(ABC, Generic[L]):
 
     @property
     def contradictions(self) -> list[str]:
-        """What was observed that contradicts what was declared; empty while all is well."""
-        return self.learner.contradictions
+        """What was observed that contradicts what was declared, also of a baseline; empty while all is well."""
+        return self.learner.contradictions + ([] if self.check is None else self.check.found)
 
     @property
     @abstractmethod
     def begun(self) -> bool:
         """Whether the first step or episode has begun."""
+
+    def arguments(self) -> dict[str, Any]:
+        """The space, and what the learner was built with."""
+        return {"space": self.space, "learner": self.learner.arguments()}
+
+    @abstractmethod
+    def _player_state(self) -> dict[str, Any]:
+        """The part of a state that every player of this kind has."""
+
+    @abstractmethod
+    def _restore_player(self, state: Mapping[str, Any]) -> None:
+        """Continue from `_player_state`."""
+
+    def _contents(self) -> dict[str, Any]:
+        return self._player_state()
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._restore_player(state)
 
     @abstractmethod
     def current(self) -> tuple[Policy, int]:

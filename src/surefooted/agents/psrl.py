@@ -5,6 +5,7 @@ The prior is in `surefooted.sets.posterior`. A draw proves nothing: to make thes
 asks its certificate, which uses the set of plausible MDPs and does not depend on who proposes.
 """
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -40,12 +41,14 @@ class Sampler:
         return posterior.draw(self._rng, learner.counts, plausible if knows else None)
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` continues from."""
+        """What `restored` continues from."""
         return {"generator": self._rng.bit_generator.state}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken."""
-        self._rng.bit_generator.state = state["generator"]
+    def restored(self, state: dict[str, Any]) -> Self:
+        """A sampler that continues where `state_dict` was taken."""
+        other = type(self)(0)
+        other._rng.bit_generator.state = state["generator"]
+        return other
 
 
 class PSRLLearner(AverageLearner):
@@ -77,9 +80,9 @@ class PSRLLearner(AverageLearner):
         """Everything it has learnt, and its random numbers."""
         return super().state_dict() | {"sampler": self.sampler.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
-        self.sampler.load_state_dict(state["sampler"])
+        self.sampler = self.sampler.restored(state["sampler"])
         return super().load_state_dict(state)
 
 
@@ -142,9 +145,9 @@ class PSRLEpisodicLearner(EpisodicLearner):
         """Everything it has learnt, and its random numbers."""
         return super().state_dict() | {"sampler": self.sampler.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
-        self.sampler.load_state_dict(state["sampler"])
+        self.sampler = self.sampler.restored(state["sampler"])
         self.plan = GreedyPlan(self.space, self.horizon)
         return super().load_state_dict(state)
 

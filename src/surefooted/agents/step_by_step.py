@@ -6,6 +6,7 @@ balance + worst case of a >= 0                        a is played, a deposit put
 otherwise                                             the baseline is played            + α g
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -102,7 +103,7 @@ class StepByStep(AveragePlayer[L]):
         account = None if self.account is None else self.account.state_dict()
         return super()._player_state() | {"account": account}
 
-    def _restore_player(self, state: dict[str, Any]) -> None:
+    def _restore_player(self, state: Mapping[str, Any]) -> None:
         """Continue from `_player_state`."""
         super()._restore_player(state)
         if self.account is not None:

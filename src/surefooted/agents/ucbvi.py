@@ -5,7 +5,7 @@ Three kinds of optimism. `boxes`: the best plausible rewards and rows, stage by 
 Bernstein–Freedman bonus of Azar et al., Alg. 4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -143,12 +143,16 @@ class UCBVILearner(EpisodicLearner):
         mean = self.counts.reward_sum / np.maximum(self.counts.visits, 1)
         return Estimates(self.counts.visits, mean, *self.counts.rows())
 
+    def arguments(self) -> dict[str, Any]:
+        """Those of every learner of episodes, the bonus, and K."""
+        return super().arguments() | {"bonus": self.bonus, "episodes": self.limit}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything it has learnt."""
         own = {"stage_visits": self.stage_visits.copy(), "q_before": self.q_before.copy(), "learnt": self.learnt}
         return super().state_dict() | own
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
         super().load_state_dict(state)
         self.stage_visits, self.q_before = state["stage_visits"].copy(), state["q_before"].copy()

@@ -1,8 +1,14 @@
 """The rule that conservative bandits share: play the optimistic arm if the margin stays proved, else the baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from surefooted.agents import wording
 from surefooted.agents.agent import Decision
+
+
+def keep_to_baseline(baseline: int, t: int, contradictions: Sequence[str]) -> Decision:
+    """The baseline after t rounds, since what was declared of it is wrong: nothing can be proved any more."""
+    return Decision("baseline", wording.contradicted(contradictions), baseline, t, length=1)
 
 
 def decide(

@@ -17,16 +17,19 @@ CLUCB2 as printed minimises <θ, what was earned> and maximises <θ, what is owe
 tighter, since min (f - g) >= min f - max g for all f and g. It is valid, since θ* is one θ.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision
+from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole, real_numbers
-from surefooted.bandits._decide import decide
+from surefooted.bandits._decide import decide, keep_to_baseline
 from surefooted.bandits.ellipsoid import Ellipsoid
+from surefooted.bandits.mean_check import MeanCheck
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.tables.space import Floats
 
@@ -42,7 +45,16 @@ class Balance:
     w: Floats  # [d]
 
 
-class ConservativeLinearUCB:
+class Asked(NamedTuple):
+    """The round that `observe` will be about."""
+
+    phi: Floats  # [d], of the arm to play
+    learns: bool
+    follows: Balance
+    declared: float | None  # the mean of that arm, if it is the baseline and its mean was declared
+
+
+class ConservativeLinearUCB(Restorable):
     """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
     >>> import surefooted as sf
@@ -58,9 +70,12 @@ class ConservativeLinearUCB:
     - `delta`: the probability that the ellipsoid may miss θ*.
     - `learn_from`: "all" rounds, or only "optimistic" ones, as printed for CLUCB.
 
-    A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2; a run may have both. Ties
-    go to the first arm.
+    Declared means are compared with what the baseline earns. If they are wrong, the baseline is played for ever, and
+    `contradictions` says why. A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2;
+    a run may have both. Ties go to the first arm.
     """
+
+    parts = ("ellipsoid",)
 
     def __init__(
         self,
@@ -85,7 +100,8 @@ class ConservativeLinearUCB:
         self.alpha, self.learn_from = alpha, learn_from
         self.t = 0  # rounds played
         self.balance = Balance(0.0, np.zeros(self.dimension))
-        self.asked: tuple[Floats, bool, Balance] | None = None  # by `act`: φ, whether to learn, the next balance
+        self.check = MeanCheck(sigma, bound, delta)
+        self.asked: Asked | None = None  # by `act`
 
     @property
     def dimension(self) -> int:
@@ -106,8 +122,11 @@ class ConservativeLinearUCB:
         allowed = self.alpha == 1 or after >= 0  # no mean is negative, so alpha = 1 allows everything
         terms = {"known": self.balance.known, "estimated": float(proved[0])}
         decision = decide(optimist, baseline, float(upper[optimist]), allowed, after, self.t, terms)
+        if self.check.found:
+            decision = keep_to_baseline(baseline, self.t, self.check.found)
         learns = self.learn_from == "all" or decision.action == optimist
-        self.asked = (phi[decision.action], learns, follows[decision.action])
+        declared = baseline_mean if decision.action == baseline else None
+        self.asked = Asked(phi[decision.action], learns, follows[decision.action], declared)
         return decision
 
     def observe(self, reward: float) -> None:
@@ -116,10 +135,17 @@ class ConservativeLinearUCB:
             raise SurefootedError("there is no round to observe: show the arms with act(features, baseline)")
         if not np.isfinite(reward):
             raise InvalidInput("this round cannot be counted", [f"reward {reward} is not finite"])
-        phi, learns, follows = self.asked
-        if learns:
-            self.ellipsoid.add(phi, float(reward))
-        self.t, self.balance, self.asked = self.t + 1, follows, None
+        asked, reward = self.asked, float(reward)
+        if asked.learns:
+            self.ellipsoid.add(asked.phi, reward)
+        if asked.declared is not None:
+            self.check.add(reward, asked.declared)
+        self.t, self.balance, self.asked = self.t + 1, asked.follows, None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What the baseline earned that contradicts its declared means; then it is played for ever."""
+        return self.check.found.copy()
 
     def _played(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
         """The balance after `arm` is played: the mean of the arm is earned, (1 - α) of the baseline's mean is owed."""
@@ -151,17 +177,21 @@ class ConservativeLinearUCB:
             raise InvalidInput("this round cannot be played", faults)
         return phi, as_whole(baseline)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        of_set = {name: getattr(self.ellipsoid, name) for name in ("dimension", "sigma", "bound", "lambda_", "delta")}
+        return of_set | {"alpha": self.alpha, "learn_from": self.learn_from}
+
+    def _contents(self) -> dict[str, Any]:
         return {
             "ellipsoid": self.ellipsoid.state_dict(),
             "t": self.t,
             "balance": self.balance,
             "asked": self.asked,
+            "check": self.check.state_dict(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
+    def _restore(self, state: Mapping[str, Any]) -> None:
         self.ellipsoid.load_state_dict(state["ellipsoid"])
         self.t, self.balance, self.asked = state["t"], state["balance"], state["asked"]
-        return self
+        self.check = self.check.restored(state["check"])

@@ -8,21 +8,26 @@ If every μ_i is in its interval, the arms I_s that are played satisfy Σ_{s<=t}
 t: if J_t is played, because of the condition; if the baseline is played, because it adds α μ_0 >= 0 to the difference.
 """
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from surefooted.agents.agent import Decision
+from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole
-from surefooted.bandits._decide import decide
+from surefooted.bandits._decide import decide, keep_to_baseline
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.sets.confidence import Confidence, likelihood
+from surefooted.knowledge.baseline_check import BaselineCheck
+from surefooted.sets.confidence import Confidence, likelihood, simplified_bernstein
 from surefooted.sets.plausible import Plausible
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
 
-class ConservativeUCB:
+class ConservativeUCB(Restorable):
     """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
     >>> import surefooted as sf
@@ -33,7 +38,8 @@ class ConservativeUCB:
     - `n_arms`: the number of arms, the baseline included.
     - `alpha`: the share of the baseline's reward that may be lost, in (0, 1]; 1 makes this plain UCB.
     - `baseline`: the arm in use today.
-    - `baseline_mean`: μ_0, if it is known; it replaces both bounds of the baseline.
+    - `baseline_mean`: μ_0, if it is known; it replaces both bounds of the baseline. It is compared with the rewards of
+      the baseline; if it is wrong, the baseline is played for ever, and `contradictions` says why.
     - `delta`: the probability that a bound may fail.
     - `confidence`: a function of `surefooted.confidence`, or `wu`; only its reward intervals are used.
     - `r_max`: the largest reward.
@@ -67,7 +73,11 @@ class ConservativeUCB:
             raise InvalidInput("this agent cannot be built", faults)
         self.n_arms, self.baseline, self.baseline_mean = int(n_arms), as_whole(baseline), baseline_mean
         self.alpha, self.delta, self.confidence = alpha, delta, confidence
-        self.counts = Counts(Space.full(n_states=1, n_actions=self.n_arms, r_max=r_max))
+        space = Space.full(n_states=1, n_actions=self.n_arms, r_max=r_max)
+        self.counts = Counts(space)
+        bias = None if baseline_mean is None else np.zeros(1)
+        told = Baseline(Policy.always(space, self.baseline), gain=baseline_mean, bias=bias)
+        self.check = BaselineCheck(told, delta)
 
     @property
     def t(self) -> int:
@@ -76,6 +86,8 @@ class ConservativeUCB:
 
     def act(self) -> Decision:
         """What to play now; asking again gives the same answer."""
+        if self.check.found:
+            return keep_to_baseline(self.baseline, self.t, self.check.found)
         lower, upper = self.bounds()
         optimist = int(np.argmax(upper))
         terms, visits = self._margin(lower, upper, self.counts.visits), self.counts.visits.copy()
@@ -90,6 +102,19 @@ class ConservativeUCB:
             fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
             raise InvalidInput("another arm was played", [fault])
         self.counts.add(0, asked, reward, 0)
+        if asked == self.baseline:
+            nowhere = np.zeros(1, dtype=np.int64)
+            self.check.add(0, nowhere + asked, np.array([reward], dtype=np.float64), nowhere)
+            self.check.compare(self._valid)
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What the baseline earned that contradicts `baseline_mean`; then it is played for ever."""
+        return self.check.found.copy()
+
+    def _valid(self) -> Plausible | None:
+        """The intervals of all arms, if they are valid."""
+        return None if self.confidence is simplified_bernstein else self.confidence(self.counts, self.delta)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """λ and θ, [n]: a lower and an upper bound on the mean of each arm."""
@@ -112,16 +137,17 @@ class ConservativeUCB:
         earned[self.baseline] = 0.0
         return {"explored": float(earned.sum()), "baseline": float(factor * mean)}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
-        return {"counts": self.counts.state_dict()}
+    def arguments(self) -> dict[str, Any]:
+        """What it was built with."""
+        names = ("n_arms", "alpha", "baseline", "baseline_mean", "delta", "confidence")
+        return {name: getattr(self, name) for name in names} | {"r_max": self.counts.space.r_max}
 
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        if np.shape(state["counts"]["visits"]) != (self.n_arms,):
-            raise InvalidInput("this state belongs to another agent", [f"this one has {self.n_arms} arms"])
+    def _contents(self) -> dict[str, Any]:
+        return {"counts": self.counts.state_dict(), "check": self.check.state_dict()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
         self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
-        return self
+        self.check = self.check.restored(state["check"])
 
 
 def wu(counts: Counts, delta: float) -> Plausible:

@@ -14,7 +14,7 @@ from surefooted.knowledge.informed_set import InformedSet, Reading
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.knowledge.noise_counts import NoiseCounts
-from surefooted.sets.confidence import KINDS, Confidence
+from surefooted.sets.confidence import KINDS, Confidence, simplified_bernstein
 from surefooted.sets.incremental import IncrementalSet, RecomputedSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints
@@ -81,6 +81,12 @@ class Belief:
         if self._informed is None or self.contradictions:
             return self._of_data.current()
         return self._read(self._informed)[0].plausible
+
+    def from_data(self) -> Plausible | None:
+        """The set that the data alone make; None if it is not known to hold the true MDP."""
+        if not self.counts.bounded or self.confidence is simplified_bernstein:
+            return None
+        return self._of_data.current()
 
     @property
     def contradictions(self) -> list[str]:

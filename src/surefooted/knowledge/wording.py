@@ -66,3 +66,30 @@ def _impossible_transitions(declared: Declared, at: str, states: Ints, times: In
     shown = ", ".join(f"{y} ({n} times)" if n > 1 else f"{y}" for y, n in zip(states, times, strict=True))
     why = "was declared impossible" if declared.mechanics is None else "no noise explains"
     return f"{at}: led to state {shown}, which {why}"
+
+
+def declared_baseline(gain: float | None, worth: float | None, s: int, h: int | None) -> str:
+    """What was declared of a baseline, by gain and bias or by values; of one state (at a stage) if `worth` is given."""
+    if worth is None:
+        return "the baseline's values were declared" if gain is None else _earns(gain, "a step")
+    at = "" if h is None else f"stage {h}, "
+    return f"{at}state {s}: " + (f"bias {worth:.4g} was declared" if gain is not None else _earns(worth, "from there"))
+
+
+def _earns(amount: float, where: str) -> str:
+    return f"the baseline was declared to earn {amount:.4g} {where}"
+
+
+def wrong_baseline(declared: str, n: int, excess: float, unit: str, than: str) -> str:
+    """Over n steps or episodes, the baseline earned more (or less) than was declared, by `excess` in each."""
+    shown, each = f"{n:,}".replace(",", " "), f"an {unit}" if unit[0] in "aeiou" else f"a {unit}"
+    side = "more" if excess > 0 else "less"
+    return f"{declared}; over {shown} {unit}{'s' * (n != 1)} it earned {abs(excess):.3g} {each} {side} than {than}"
+
+
+def implausible_baseline(h: int | None, s: int, declared: float, bounds: tuple[float, float]) -> str:
+    """No plausible MDP explains what was declared of a baseline in one state (at a stage)."""
+    at = f"state {s}: gain and bias of the baseline make"
+    if h is not None:
+        at = f"stage {h}, state {s}: the value of the baseline is"
+    return f"{at} {declared:.4g}, and what was counted allows {bounds[0]:.4g} to {bounds[1]:.4g}"

@@ -106,6 +106,11 @@ class PolicyLog(Sequence[Policy]):
             self._anchor.append(n)
         self._newest = policy
 
+    @property
+    def stored(self) -> list[Policy | tuple[Ints, Ints]]:
+        """What is stored: complete policies, or the states that changed since the policy before and their pairs."""
+        return self._kept
+
     def copy(self) -> "PolicyLog":
         """An independent log of the same policies."""
         return self.first(len(self))

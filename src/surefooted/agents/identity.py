@@ -1,0 +1,197 @@
+"""Whose state is this? What an agent's proofs depend on is saved with its state, and compared when it is loaded.
+
+A budget that was proved for one α, δ, confidence set or baseline proves nothing for another one. So `load_state_dict`
+refuses the state of an agent that was built differently and names each difference, and it refuses a state that was
+changed since it was saved. A state that is refused leaves the agent exactly as it was.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from surefooted import __version__
+from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
+from surefooted.tables.policy_log import PolicyLog
+from surefooted.tables.space import Space
+
+FORMAT = 1  # of states: raise it when what is saved, or what it proves, changes its meaning
+IDENTITY, CHECKSUM = "identity", "checksum"  # keys of a state
+HINT = (
+    "Build the agent with the arguments that it was saved with. What was observed can be used by any agent on the same "
+    "space: agent.counts.merge(...)."
+)
+
+
+class Restorable(ABC):
+    """An agent whose state can be saved and loaded: a subclass says what it was built with and what it remembers."""
+
+    parts: ClassVar[tuple[str, ...]] = ()  # attributes that restore themselves, and stay the same objects
+
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """What its proofs depend on, by name."""
+
+    @abstractmethod
+    def _contents(self) -> dict[str, Any]:
+        """Everything that it remembers."""
+
+    @abstractmethod
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Remember what `_contents` returned: replace attributes, and write into none of the objects they had."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        contents = self._contents()
+        return contents | {IDENTITY: identity(self), CHECKSUM: fingerprint(contents)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
+        """Continue where `state_dict` was taken, by an agent that was built with the same arguments.
+
+        Any other state is refused with one error that names every difference, and changes nothing.
+        """
+        contents, twin = _opened(state, identity(self)), copy(self)
+        for name in self.parts:
+            setattr(twin, name, copy(getattr(self, name)))
+        try:
+            twin._restore(contents)
+        except SurefootedError:
+            raise
+        except Exception as error:  # whatever was wrong with it, it is no state of this agent
+            raise InvalidInput("this state cannot be loaded", [f"{type(error).__name__}: {error}"]) from error
+        parts = {name: getattr(self, name) for name in self.parts}
+        for name, part in parts.items():
+            part.__dict__.clear()
+            part.__dict__.update(getattr(twin, name).__dict__)
+        self.__dict__.update(twin.__dict__ | parts)
+        return self
+
+
+def identity(agent: Restorable) -> dict[str, Any]:
+    """What a state of this agent says about its origin: plain values, by name."""
+    head = {"surefooted": __version__, "format": FORMAT, "agent": type(agent).__qualname__}
+    return head | dict(_flat("", agent.arguments()))
+
+
+def _flat(path: str, value: Any) -> Iterable[tuple[str, Any]]:
+    """The plain values that a value is made of, each with its name; arrays and functions by a digest or a name."""
+    if isinstance(value, Space):
+        value = {"states": value.n_states, "pairs": value.n_pairs, "r_max": value.r_max, "structure": _arrays(value)}
+    elif isinstance(value, Baseline):
+        value = {name: getattr(value, name) for name in ("policy", "gain", "bias", "values")}
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flat(f"{path}, {name}" if path else str(name), inner)
+    else:
+        yield path, _plain(value)
+
+
+def _arrays(space: Space) -> str:
+    return fingerprint((space.pair_ptr, space.pair_action))
+
+
+def _plain(value: Any) -> Any:
+    """None, a truth value, a number, or a text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if callable(value):
+        return _name(value)
+    return fingerprint(value)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """The name of a function; of a partial one, with its arguments."""
+    inner = getattr(function, "func", None)
+    if inner is not None:
+        return f"{_name(inner)} with {getattr(function, 'args', ())} {getattr(function, 'keywords', {})}"
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '')}.{name}"
+
+
+def _opened(state: Any, mine: dict[str, Any]) -> dict[str, Any]:
+    """The contents of a state, if it is one of this agent and nobody has changed it."""
+    if not isinstance(state, Mapping):
+        fault = f"it is of type {type(state).__name__}, not a dict as `state_dict` returns"
+        raise InvalidInput("this state cannot be loaded", [fault])
+    theirs = state.get(IDENTITY)
+    if not isinstance(theirs, Mapping) or CHECKSUM not in state:
+        fault = f"it does not say whose state it is ({IDENTITY!r}, {CHECKSUM!r}): `state_dict` did not return it"
+        raise InvalidInput("this state cannot be loaded", [fault])
+    names = [*mine, *(name for name in theirs if name not in mine)]
+    faults = [
+        f"{name}: {_shown(theirs, name)} in the state, {_shown(mine, name)} in this agent"
+        for name in names
+        if not _equal(theirs.get(name, _shown), mine.get(name, _shown))
+    ]
+    if faults:
+        raise InvalidInput("this state belongs to another agent", faults, HINT)
+    contents = {name: value for name, value in state.items() if name not in (IDENTITY, CHECKSUM)}
+    try:
+        is_whole = fingerprint(contents) == state[CHECKSUM]
+    except Exception:  # contents that no state has
+        is_whole = False
+    if is_whole is not True:
+        raise InvalidInput("this state cannot be loaded", ["it was changed or damaged after it was saved"])
+    return contents
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two plain values are the same; what is no plain value equals nothing."""
+    numbers = all(type(value) in (int, float) for value in (one, other))
+    return (numbers or type(one) is type(other)) and isinstance(one, bool | int | float | str | None) and one == other
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    """A value for people."""
+    if name not in values:
+        return "not given"
+    value = values[name]
+    return value if isinstance(value, str) else repr(value)
+
+
+def fingerprint(value: Any) -> str:
+    """A digest of a state, the same in every process: of numbers, texts, arrays, policies and what is made of them."""
+    hashed = hashlib.blake2b(digest_size=8)
+    _feed(hashed.update, value)
+    return hashed.hexdigest()
+
+
+def _feed(update: Callable[[bytes], Any], value: Any) -> None:
+    """Feed a value to a hash, with a mark of its kind, so that no two kinds look alike."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        update(f"{type(value).__name__} {value!r};".encode())
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        update(f"array {value.dtype.str} {value.shape};".encode())
+        update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, Mapping):
+        update(f"dict {len(value)};".encode())
+        for key in sorted(value, key=repr):
+            _feed(update, key)
+            _feed(update, value[key])
+    elif isinstance(value, list | tuple):
+        update(f"{'list' if isinstance(value, list) else 'tuple'} {len(value)};".encode())
+        for item in value:
+            _feed(update, item)
+    elif isinstance(value, Knowledge):
+        _feed(update, value.declared)
+    elif isinstance(value, PolicyLog):
+        _feed(update, value.stored)
+    elif isinstance(value, Policy):
+        _feed(update, value.key)
+    elif is_dataclass(value) and not isinstance(value, type):
+        update(f"{type(value).__qualname__};".encode())
+        for field in fields(value):
+            _feed(update, getattr(value, field.name))
+    else:
+        update(f"{type(value).__qualname__};".encode())
