@@ -96,7 +96,7 @@ def experiment(problem, realisations: int) -> None:
         for seed in range(realisations):
             run = sf.simulate(problem, make(seed), episodes=EPISODES, seed=seed)
             result = sf.evaluate(run, problem, ALPHA)
-            regret.append(result.regret[-1])
+            regret.append(result.expected_regret[-1])
             kept.append(run.baseline_episodes)
             early.append(result.violation_fraction(1, EARLY))
             violations += result.violations

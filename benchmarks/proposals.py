@@ -58,7 +58,7 @@ def compare(problem, agents, realisations: int, length: dict[str, int]) -> None:
             run = sf.simulate(problem, agent, seed=seed, **length)
             spent.append(time.perf_counter() - begin)
             result = sf.evaluate(run, problem, ALPHA)
-            regret.append(result.regret[-1])
+            regret.append(result.expected_regret[-1])
             kept.append(getattr(run, f"baseline_{unit}"))
             violations += result.violations
         cells = f"{np.mean(regret):>8.0f} ±{np.std(regret):>4.0f} {np.mean(kept):>18.0f}"

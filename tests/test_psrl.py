@@ -88,7 +88,7 @@ def test_with_overwhelming_counts_the_optimal_decision_rules_are_proposed(seed, 
 
 
 def regret(agent, steps, seed):
-    return sf.evaluate(sf.simulate(INVENTORY, agent, steps, seed), INVENTORY, alpha=0.05).regret[-1]
+    return sf.evaluate(sf.simulate(INVENTORY, agent, steps, seed), INVENTORY, alpha=0.05).realised_regret[-1]
 
 
 def test_regret_is_a_fraction_of_an_optimists():
@@ -112,7 +112,7 @@ def test_a_conservative_agent_lets_go_of_the_baseline_sooner():
         ]
         mine, optimists = (sf.evaluate(run, INVENTORY, 0.2) for run in runs)
         assert mine.violations == optimists.violations == 0
-        assert mine.regret[-1] < 0.6 * optimists.regret[-1]
+        assert mine.realised_regret[-1] < 0.6 * optimists.realised_regret[-1]
         assert runs[0].baseline_steps < 0.8 * runs[1].baseline_steps
 
 
@@ -123,7 +123,7 @@ def test_episodes_of_a_finite_horizon_find_the_best_policy():
         sf.evaluate(sf.simulate(problem, agent, episodes=1_000, seed=5), problem, 0.1)
         for agent in (PSRLEpisodic(space, H, seed=1), sf.UCBVI(space, H))
     ]
-    mine, optimist = (result.regret for result in results)
+    mine, optimist = (result.expected_regret for result in results)
     assert mine[-1] < 0.5 * optimist[-1]
     assert mine[-1] - mine[-201] < 0.3 * mine[199]  # of the last and of the first 200 episodes
 
