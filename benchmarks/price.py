@@ -1,12 +1,13 @@
 """What each condition costs: baseline steps and regret of the conservative agents of finished studies.
 
 `python benchmarks/price.py results/decisions results/decisions-valid`. Numbers are means over the realisations; ± is
-the standard error. `regret` divides the expected regret by that of UCRL2 with the same set and knowledge. `violated`
-counts the runs that violate the condition that the agent keeps.
+the standard error. `regret` is that of the rewards drawn, divided by the regret of UCRL2 with the same set and
+knowledge. The expected regret is not used: it is computed by replay, which misjudges agents that decide step by step.
+`violated` counts the runs that violate the condition that the agent keeps.
 
-`floor` is what nobody who explores like UCRL2 could avoid, even with hindsight. UCRL2's margin is lowest at some step
-t. Playing the baseline n times before t adds α n g to it, g being the gain of the baseline. So n is at least the
-deepest shortfall divided by α g.
+`floor` is what safety would cost with hindsight if UCRL2's own decisions were played, each in its turn. UCRL2's margin
+is lowest at some step t. Playing the baseline n times before t adds α n g to it, g being the gain of the baseline. So n
+is at least the deepest shortfall divided by α g. An agent that decides better than UCRL2 can need less.
 """
 
 import sys
@@ -28,14 +29,14 @@ def options(results: Results, setting: Setting) -> dict[str, Any]:
     return results.study.agents[setting.agent].parameters
 
 
-def unconstrained(results: Results, setting: Setting) -> Setting:
-    """UCRL2 with the same α, set and knowledge."""
+def unconstrained(results: Results, setting: Setting) -> list[Setting]:
+    """UCRL2 with the same set and knowledge, judged at every α; first at that of the setting."""
     learner = {name: options(results, setting).get(name) for name in LEARNER}
-    for other in results.settings:
-        same = learner == {name: options(results, other).get(name) for name in LEARNER}
-        if results.study.agents[other.agent].kind == "UCRL2" and other.alpha == setting.alpha and same:
-            return other
-    raise SystemExit(f"{results.study.name} has no UCRL2 to compare {setting.label} with")
+    free = [other for other in results.settings if results.study.agents[other.agent].kind == "UCRL2"]
+    same = [other for other in free if learner == {name: options(results, other).get(name) for name in LEARNER}]
+    if setting.alpha not in [other.alpha for other in same]:
+        raise SystemExit(f"{results.study.name} has no UCRL2 to compare {setting.label} with")
+    return sorted(same, key=lambda other: other.alpha != setting.alpha)
 
 
 def main() -> None:
@@ -52,8 +53,9 @@ def main() -> None:
             free = unconstrained(results, setting)
             steps = results.column(setting, "baseline_steps")
             violated = results.column(setting, kept(condition, "violations_total"))
-            regret, of_free = (results.column(s, "pseudo_regret").mean() for s in (setting, free))
-            deepest = np.maximum(-results.column(free, kept(condition, "min_margin")), 0.0)
+            regret = results.column(setting, "regret").mean()
+            of_free = np.mean([results.column(other, "regret") for other in free])  # UCRL2 does not use α
+            deepest = np.maximum(-results.column(free[0], kept(condition, "min_margin")), 0.0)
             table.row(
                 results.study.name,
                 condition if chosen.get("strict", True) else f"{condition}*",

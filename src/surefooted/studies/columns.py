@@ -97,7 +97,7 @@ CURVE = (  # one row per recorded point of a run
 )
 CURVE_KEYS = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its points get, too
 SUMMARIES = (  # in the order of the tables
-    _mean("regret", "regret"),
+    _mean("regret", "regret", "regret"),
     _mean("pseudo_regret", "expected regret", "expected regret"),
     _mean("baseline_steps", f"baseline {LENGTH}", f"baseline {LENGTH}"),
     _mean("distinct_policies", "distinct policies"),
