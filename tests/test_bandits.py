@@ -471,7 +471,7 @@ def test_the_oracle_by_hand():
     found = evaluate(BanditRun([], np.array([1, 0, 0]), np.zeros(3)), problem, 0.5)
     assert found.margin == pytest.approx([0.2 - 0.25, 0.3 - 0.55, 0.8 - 0.8])
     assert found.expected_regret == pytest.approx([0.3, 0.8, 0.8])
-    for alpha in (0.0, 1.0, math.nan):
+    for alpha in (-0.1, 1.0, math.nan):
         with pytest.raises(InvalidInput, match="alpha"):
             evaluate(BanditRun([], np.array([1]), np.zeros(1)), arms, alpha)
 
