@@ -137,7 +137,7 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         question = self._question(plausible, plan)
         offer = self._ask(question)  # step 4
         if not offer.enough and self._review_is_due():
-            offer = self.certificate.review(question)
+            offer = self._review(question)
         return self._explore(plan, offer) if offer.enough else self._fall_back(offer, question)  # steps 5 to 8
 
     @property
@@ -172,6 +172,14 @@ class CUCRL2(AveragePlayer[AverageLearner]):
         before = self.certificate.sweeps
         offer = self.certificate.offer(question)
         self.effort.charge(self.certificate.sweeps - before, self.learner.counts)
+        return offer
+
+    def _review(self, question: Question) -> Offer:
+        """What the certificate offers after a review."""
+        before = self.certificate.sweeps
+        offer = self.certificate.review(question)
+        if not self.baseline.is_known:  # it is bounded again, too
+            self.effort.charge_review(self.certificate.sweeps - before, self.learner.counts)
         return offer
 
     def _review_is_due(self) -> bool:
