@@ -14,12 +14,11 @@ from surefooted import planning
 from surefooted.certificates.reference import Reference
 from surefooted.kernels import hitting
 from surefooted.kernels.bellman import BEYOND_ROUNDING
-from surefooted.kernels.structs import Mixture
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 
-MOST_SWEEPS = 2_000  # of each iteration; a landmark that takes about as many steps to hit is not used
+MOST_SWEEPS = 500  # of each iteration; a landmark that takes more steps than about these to hit is not used
 LOOKS = 100  # steps of the estimated chain that are looked at to find a landmark
 TOLERANCE = 1e-3  # of the bounds on the bias (times r_max)
 
@@ -33,7 +32,7 @@ class Netting:
     sweeps: int = 0
 
     def references(self, split: Reference) -> tuple[Reference, ...]:
-        """The bias if the gain is one or the other end of the interval of `split`; none if no landmark is proved."""
+        """The bias at the upper and at the lower end of the gains of `split`; none if no landmark is proved."""
         target = landmark(self.plausible, self.policy)
         steps = None if target is None else self.hitting_time(target)
         if target is None or steps is None:
@@ -42,8 +41,8 @@ class Netting:
         below, above = split.bias_low - split.bias_low[target], split.bias_high - split.bias_high[target]
         further = (high - low) * steps  # between the two gains, about
         return (
-            Reference(low, low, *self._bounds(target, steps, low, below, above + further), one_bias=True),
             Reference(high, high, *self._bounds(target, steps, high, below - further, above), one_bias=True),
+            Reference(low, low, *self._bounds(target, steps, low, below, above + further), one_bias=True),
         )
 
     def hitting_time(self, target: int) -> Floats | None:
@@ -54,7 +53,7 @@ class Netting:
         n, ones = self.plausible.space.n_states, np.ones(self.plausible.n_rows)
         steps, error = np.zeros(n), 1.0
         for most in (min(n, MOST_SWEEPS), MOST_SWEEPS):  # after n sweeps, an error of 1 is a way past the target
-            error, sweeps = self._iterate(ones, 1.0, target, 0.5, most, steps)
+            error = self._iterate(ones, 1.0, target, 0.5, most, steps)
             if error >= 1 - 1e-6:
                 return None
         return np.asarray(steps / (1 - error)) if error <= 0.5 else None
@@ -67,20 +66,17 @@ class Netting:
         found = []
         for sign, r, guess in ((-1.0, self.plausible.r_lower, low), (1.0, self.plausible.r_upper, high)):
             v, accuracy = guess.copy(), TOLERANCE * self.plausible.space.r_max / (1 + steps.max())
-            error = self._iterate(r - gain, sign, target, accuracy, MOST_SWEEPS, v)[0]
+            error = self._iterate(r - gain, sign, target, accuracy, MOST_SWEEPS, v)
             error += BEYOND_ROUNDING * (np.abs(v).max() + self.plausible.space.r_max)
             found.append(v + sign * error * steps)
         return found[0], found[1]
 
-    def _iterate(
-        self, r: Floats, sign: float, target: int, tolerance: float, most: int, v: Floats
-    ) -> tuple[float, int]:
-        """Improve `v` in place; its error, and the sweeps it took."""
-        played: Mixture = planning.played(self.policy)
-        v[target] = 0.0
+    def _iterate(self, r: Floats, sign: float, target: int, tolerance: float, most: int, v: Floats) -> float:
+        """Improve `v` in place; its error."""
+        played, v[target] = planning.played(self.policy), 0.0
         error, sweeps = hitting.collect_until_hit(played, self.plausible.rows, r, sign, target, tolerance, most, v)
         self.sweeps += sweeps
-        return error, sweeps
+        return error
 
 
 def landmark(plausible: Plausible, policy: Policy) -> int | None:

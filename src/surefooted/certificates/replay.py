@@ -210,8 +210,16 @@ class ReplayCertificate:
         """How long the margin of a proof pays for a policy: in every case."""
         if self.strict and not proof.is_lasting:  # not even the baseline is proved to be safe for ever
             return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.worst.terms)
-        offers = [self._afford_case(case, question) for case in proof.cases]
-        return min(offers, key=lambda offer: (offer.steps, offer.budget))
+        offers: list[Offer] = []
+        for case in proof.cases:
+            offers.append(self._afford_case(case, question))
+            question = replace(question, most=offers[-1].steps)
+        if len(offers) == 1:
+            return offers[0]
+        tightest, budget = min(offers, key=lambda offer: offer.steps), proof.margin
+        left = min(offer.budget - offer.cost for offer in offers)
+        short = tightest.budget - tightest.too_much
+        return replace(tightest, budget=budget, cost=budget - left, too_much=budget - short, terms=proof.worst.terms)
 
     def _afford_case(self, case: Case, question: Question) -> Offer:
         """How long the margin of a case pays for a policy."""
