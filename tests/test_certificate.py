@@ -10,7 +10,8 @@ from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates import replay as certificates
 from surefooted.certificates.certificate import Past, Question
 from surefooted.certificates.paper import Bound, PaperCertificate
-from surefooted.certificates.replay import Reference, ReplayCertificate
+from surefooted.certificates.reference import Reference
+from surefooted.certificates.replay import Proof, ReplayCertificate
 from surefooted.errors import InvalidInput
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting
@@ -166,8 +167,8 @@ def test_a_proof_with_the_truth_alone_is_the_definition(no_shortcuts, seed, open
     expected -= (1 - alpha) * (truth.baseline[first] + (t - first) * g + truth.states[first] @ h - h.min())
     proof = ReplayCertificate(baseline, alpha).prove(Plausible.exactly(problem.mdp), past)
     assert proof.margin == pytest.approx(expected, abs=1e-9)
-    assert sum(proof.terms.values()) == pytest.approx(proof.margin, abs=1e-9)
-    assert proof.rate == pytest.approx(alpha * g, abs=1e-12)
+    assert sum(proof.worst.terms.values()) == pytest.approx(proof.margin, abs=1e-9)
+    assert proof.worst.rate == pytest.approx(alpha * g, abs=1e-12)
 
 
 def boxes(plausible):
@@ -195,27 +196,27 @@ def backup(plausible, policy, r, v, best=False):
 
 def replayed(plausible, reference, past, segments, v):
     """What segments earn beyond the baseline's lower gain before v is collected; the baseline by its bias."""
-    low, nothing = reference.bias_low, np.zeros(plausible.space.n_pairs)
     for q, n in reversed(segments):
+        v = v - reference.bias_left if q == 0 else v
         for _ in range(n):
-            if q == 0:
-                v = low + backup(plausible, past.policies[0], nothing, v - low)
-            else:
-                v = backup(plausible, past.policies[q], plausible.r_lower - reference.gain_low, v)
+            r = plausible.r_lower - reference.gain_low if q else np.zeros(plausible.space.n_pairs)
+            v = backup(plausible, past.policies[q], r, v)
+        v = v + reference.bias_low if q == 0 else v
     return v
 
 
 def by_recursion(plausible, alpha, reference, past):
     """The margin of a past, step by step."""
-    low, high = reference.bias_low, reference.bias_high
+    low, high, left = reference.bias_low, reference.bias_high, reference.bias_left
     first = past.segments[0][1] if past.segments[0][0] == 0 else 0
-    v = replayed(plausible, reference, past, past.segments[1:] if first else past.segments, low - low.max())
-    value = v - alpha * low - (1 - alpha) * high
+    v = replayed(plausible, reference, past, past.segments[1:] if first else past.segments, low - left.max())
+    value = v - alpha * left - (1 - alpha) * high
     for _ in range(first):
         value = backup(plausible, past.policies[0], np.zeros(plausible.space.n_pairs), value)
     s, rate = past.start, reference.gain_low - (1 - alpha) * reference.gain_high
     shared = alpha * (first * reference.gain_low + low[s])
-    return value[s] + shared + (1 - alpha) * high.min() + (past.t - first) * rate
+    least = low.min() if reference.one_bias else high.min()
+    return value[s] + shared + (1 - alpha) * least + (past.t - first) * rate
 
 
 def a_box(rng, problem, scale=0.05, visits=4):
@@ -237,9 +238,9 @@ def test_a_proof_with_a_set_is_the_recursion_through_its_worst_rows(no_shortcuts
     baseline = adversarial.known(problem) if is_known else Baseline(problem.baseline)
     past, plausible = a_past(rng, problem, seed % 2 == 0, longest=12), a_box(rng, problem)
     reference = Reference.of(baseline, plausible, past.t)
-    proof = ReplayCertificate(baseline, alpha).prove(plausible, past)
-    assert proof.margin == pytest.approx(by_recursion(plausible, alpha, reference, past), abs=1e-9)
-    assert proof.margin <= adversarial.Truth(problem, alpha, sequence(past)).after(past.t) + 1e-9
+    case = ReplayCertificate(baseline, alpha).case(plausible, past, reference)
+    assert case.margin == pytest.approx(by_recursion(plausible, alpha, reference, past), abs=1e-9)
+    assert case.margin <= adversarial.Truth(problem, alpha, sequence(past)).after(past.t) + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -295,9 +296,9 @@ def test_segments_add_up_what_each_lost_at_most_from_whatever_state(no_shortcuts
     only = Past(past.start, [(0, first)] if first else [(1, 0)], past.policies)
     rate = reference.gain_low - (1 - alpha) * reference.gain_high
     expected = by_recursion(plausible, alpha, reference, only) + (past.t - first) * rate - lost
-    proof = ReplayCertificate(baseline, alpha, induction=False).prove(plausible, past)
-    assert proof.margin == pytest.approx(expected, abs=1e-9)
-    assert proof.margin <= ReplayCertificate(baseline, alpha).prove(plausible, past).margin + 1e-9
+    case = ReplayCertificate(baseline, alpha, induction=False).case(plausible, past, reference)
+    assert case.margin == pytest.approx(expected, abs=1e-9)
+    assert case.margin <= ReplayCertificate(baseline, alpha).case(plausible, past, reference).margin + 1e-9
 
 
 def test_the_best_loss_of_a_segment_is_kept_only_while_the_segment_keeps_its_length():
@@ -347,14 +348,15 @@ def test_a_proof_is_carried_over_what_was_played_since_at_its_worst(no_shortcuts
     recent = [(q, n - (n + 1) // 2), *past.segments[2:]]
     yesterday, today = a_box(rng, problem, 0.1), a_box(rng, problem, 0.03)
     ledger = ReplayCertificate(baseline, alpha, induction)
-    old = ledger.prove(yesterday, before)
-    ledger.proof = old
+    old = ledger.case(yesterday, before, Reference.of(baseline, yesterday, before.t))
+    ledger.proof = Proof(before.t, (old,))
     ledger.offer(Question(today, past.policies[1], past, 1, 5))
-    v = replayed(today, old.reference, past, recent, old.terminal)
-    change = float(np.min(v - old.terminal)) + (past.t - before.t) * old.rate
+    terminal = old.reference.terminal
+    v = replayed(today, old.reference, past, recent, terminal)
+    change = float(np.min(v - terminal)) + (past.t - before.t) * old.rate
     assert ledger.proof.t == past.t
     assert ledger.proof.margin == pytest.approx(old.margin + change, abs=1e-9)
-    assert sum(ledger.proof.terms.values()) == pytest.approx(ledger.proof.margin, abs=1e-9)
+    assert sum(ledger.proof.worst.terms.values()) == pytest.approx(ledger.proof.margin, abs=1e-9)
     if old.rate >= 0:
         assert ledger.proof.margin <= adversarial.Truth(problem, alpha, sequence(past)).after(past.t) + 1e-9
     margin = ledger.proof.margin

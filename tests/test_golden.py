@@ -34,6 +34,13 @@ def average(problem: Problem, steps: int, **options: Any) -> Run:
     return sf.simulate(problem, sf.UCRL2(problem.space, **options), steps, seed=7)
 
 
+def informed(problem: Problem, steps: int, **options: Any) -> Run:
+    """A run of CUCRL2 that knows mechanics and mean rewards, and nothing of its baseline."""
+    knowledge, baseline = problem.knowledge("mechanics", "rewards"), sf.Baseline(problem.baseline)
+    agent = sf.CUCRL2(problem.space, baseline=baseline, knowledge=knowledge, bounded=False, **options)
+    return sf.simulate(problem, agent, steps, seed=7)
+
+
 def episodic(count: int, **options: Any) -> EpisodicRun:
     """A run of UCBVI on the gridworld, or with alpha of CUCB-VI."""
     problem = sf.problems.gridworld()
@@ -96,6 +103,14 @@ RUNS: dict[str, tuple[Callable[[], Run | EpisodicRun], tuple[int, int, int]]] = 
     "CUCRL2, maintenance": (
         lambda: average(sf.problems.maintenance(), 12_000, alpha=0.8, **PAPER),
         (653, 135, 1838564661),
+    ),
+    "CUCRL2, baseline unknown": (
+        lambda: informed(sf.problems.inventory(), 20_000, alpha=0.05),
+        (385, 4, 909555220),
+    ),
+    "CUCRL2, baseline unknown, segments": (
+        lambda: informed(sf.problems.inventory(), 20_000, alpha=0.05, certificate="segments"),
+        (403, 4, 3387177585),
     ),
     "UCBVI": (
         lambda: episodic(1_000),

@@ -346,15 +346,15 @@ def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
     space, _ = plausible(form, seed)
     policies, segments, book = some_book(space.space, seed)
     rng, n = np.random.default_rng(seed), space.space.n_states
-    r, bias, v = space.r_lower - 0.4, rng.normal(size=n), rng.normal(size=n)
+    r, (bias, left, v) = space.r_lower - 0.4, rng.normal(size=(3, n))
     truth = v
     for q, steps in reversed(segments):
         if q == 0:
-            drift = slow_values(space, policies[0], 0 * r, truth - bias, steps)[-1]
+            drift = slow_values(space, policies[0], 0 * r, truth - left, steps)[-1]
             truth = bias + drift
         else:
             truth = slow_values(space, policies[q], r, truth, steps)[-1]
-    made = kernel(book, space.rows, r, bias, -1.0, 10**9, v)
+    made = kernel(book, space.rows, r, bias, left, -1.0, 10**9, v)
     assert v == pytest.approx(truth, abs=1e-10) and made == sum(steps for _, steps in segments)
 
 
@@ -372,7 +372,7 @@ def test_induct_is_below_what_the_segments_earn_in_any_mdp_of_the_set(form, seed
     for q, steps in reversed(segments):
         for _ in range(steps):
             earned = chains[q][1] - gains[0] + chains[q][0] @ earned
-    backwards.induct(book, space.rows, space.r_lower - gains[0], bias, tolerance, most, v)
+    backwards.induct(book, space.rows, space.r_lower - gains[0], bias, bias, tolerance, most, v)
     assert np.all(v <= earned + 1e-10)
 
 
@@ -382,10 +382,10 @@ def test_induct_is_below_what_the_segments_earn_in_any_mdp_of_the_set(form, seed
 def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed):
     space, _ = plausible(form, seed)
     policies, segments, book = some_book(space.space, seed)
-    r, bias = space.r_lower - 0.4, np.random.default_rng(seed).normal(size=space.space.n_states)
+    r, (bias, left) = space.r_lower - 0.4, np.random.default_rng(seed).normal(size=(2, space.space.n_states))
     losses = np.full(len(segments), np.nan)
-    kernel(book, space.rows, r, bias, 0.0, 10**9, losses)
-    truth = [(bias - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
+    kernel(book, space.rows, r, bias, left, 0.0, 10**9, losses)
+    truth = [(left - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
     assert losses == pytest.approx(np.array(truth), abs=1e-10)
 
 

@@ -184,7 +184,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         offer = self.certificate.offer(question)  # step 4
         self.effort.charge(offer.sweeps, self.learner.counts)
         if not offer.enough and self._review_is_due():
-            offer = self.certificate.review(question)
+            offer = self._review(question)
         return self._explore(plan, offer) if offer.enough else self._fall_back(offer, question)  # steps 5 to 8
 
     @property
@@ -215,6 +215,14 @@ class CUCRL2(StepByStep[AverageLearner]):
             least = self.minimum
             most = max(min(self.t, self.effort.longest_question(self.learner.counts)), least)
         return Question(plausible, plan.policy, self.past, least, most)
+
+    def _review(self, question: Question) -> Offer:
+        """What the certificate offers after a review."""
+        assert self.certificate is not None
+        offer = self.certificate.review(question)
+        if not self.baseline.is_known:  # it is bounded again, too
+            self.effort.charge_review(offer.sweeps, self.learner.counts)
+        return offer
 
     def _review_is_due(self) -> bool:
         return self.effort.review_is_due(self.t, self.explored, self.played, self.learner.counts)

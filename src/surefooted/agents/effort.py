@@ -42,6 +42,10 @@ class Effort:
         """A question took that many sweeps."""
         self.asked += sweeps * _sweep_cost(counts, sorts=True)
 
+    def charge_review(self, sweeps: int, counts: Counts) -> None:
+        """A review took that many sweeps more than it was charged for beforehand."""
+        self.reviewed += sweeps * _sweep_cost(counts, sorts=True)
+
     def rest(self, t: int) -> int:
         """How many steps to play, after t, before there is time for another question; 0 if there is now."""
         if self.asked <= PER_STEP * (t + HEAD_START):

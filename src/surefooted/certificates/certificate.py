@@ -6,7 +6,7 @@ every set that was used. The proofs are in docs/guarantees.md.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from surefooted.sets.plausible import Plausible
@@ -26,6 +26,24 @@ class Past:
         """Add up the steps."""
         if self.t < 0:
             object.__setattr__(self, "t", sum(steps for _, steps in self.segments))
+
+    def since(self, t: int) -> list[tuple[int, int]]:
+        """The segments after step t; of the one that it divides, what came after it."""
+        recent: list[tuple[int, int]] = []
+        missing = self.t - t
+        for policy, steps in reversed(self.segments):
+            if missing <= 0:
+                break
+            recent.insert(0, (policy, min(steps, missing)))
+            missing -= steps
+        return recent
+
+    @property
+    def before_fallback(self) -> Self:
+        """The past up to the last step that explored, or all of it if nothing was explored."""
+        if len(self.segments) < 2 or self.segments[-1][0] != 0:
+            return self
+        return replace(self, segments=self.segments[:-1], t=self.t - self.segments[-1][1])
 
 
 @dataclass(frozen=True)

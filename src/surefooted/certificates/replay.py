@@ -6,13 +6,14 @@ docs/guarantees.md.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from surefooted import planning
 from surefooted.certificates.certificate import Offer, Past, Question
+from surefooted.certificates.netting import Netting
+from surefooted.certificates.reference import Reference
 from surefooted.certificates.shelf import Shelf
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting
@@ -27,56 +28,50 @@ SWEEPS = 100  # backward steps of one segment, before the rest of it is extrapol
 
 
 @dataclass(frozen=True)
-class Reference:
-    """Bounds on the baseline: L φ >= φ + gain_low pessimistically with bias_low, L φ <= φ + gain_high optimistically.
+class Case:
+    """A margin proved for a baseline that is as the reference says, which any continuation may build on.
 
-    If gain and bias are known, lower and upper bound coincide.
+    Let u(s) be what the steps after it earn from s, minus `required` per step, with the reserve for the way back
+    included. Then the margin is at least `margin` + min_s (u - terminal)(s), with `reference.terminal` [S].
     """
 
-    gain_low: float
-    gain_high: float
-    bias_low: Floats
-    bias_high: Floats
-
-    @cached_property
-    def terminal(self) -> Floats:
-        """φ - max φ of the pessimistic bias, [S]: what the baseline earns at worst from each state on."""
-        return np.asarray(self.bias_low - self.bias_low.max())
-
-    @classmethod
-    def of(cls, baseline: Baseline, plausible: Plausible, t: int) -> "Reference":
-        """What is known of the baseline, or what a set says of it to r_max / sqrt(t + 1)."""
-        if baseline.gain is not None and baseline.bias is not None:
-            return cls(baseline.gain, baseline.gain, baseline.bias, baseline.bias)
-        epsilon = plausible.space.r_max / np.sqrt(t + 1)
-        low = planning.policy_gain(plausible, baseline.policy, epsilon, "pessimistic")
-        high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")
-        return cls(low.lower, high.upper, low.bias, high.bias)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A margin proved at step t that any continuation may build on.
-
-    Let u(s) be what the steps after t earn from s, minus `required` per step, with the reserve for the way back
-    included. Then the margin is at least `margin` + min_s (u - terminal)(s).
-    """
-
-    t: int
     margin: float
     reference: Reference
     required: float  # (1 - α) gain_high
     terms: Mapping[str, float]
 
     @property
-    def terminal(self) -> Floats:
-        """That of the reference, [S]."""
-        return self.reference.terminal
-
-    @property
     def rate(self) -> float:
         """What each step of the baseline adds to the margin."""
         return self.reference.gain_low - self.required
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A margin proved at step t, in each case; there are two if the gain of the baseline lies between two gains."""
+
+    t: int
+    cases: tuple[Case, ...]
+
+    @property
+    def worst(self) -> Case:
+        """The case with the smallest margin."""
+        return min(self.cases, key=lambda case: case.margin)
+
+    @property
+    def margin(self) -> float:
+        """What is proved in every case."""
+        return self.worst.margin
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the margin is proved to stay when the baseline is played from now on."""
+        return min(case.rate for case in self.cases) >= 0
+
+    @property
+    def is_netted(self) -> bool:
+        """Whether one bias, known up to bounds, is on both sides."""
+        return self.cases[0].reference.one_bias
 
 
 class ReplayCertificate:
@@ -100,69 +95,94 @@ class ReplayCertificate:
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None
+        self._sweeps = 0  # over the states, made so far
 
     def offer(self, question: Question) -> Offer:
         """How long the policy may be played, by the proof there is."""
-        plausible, past, sweeps = question.plausible, question.past, 0
+        plausible, past, before = question.plausible, question.past, self._sweeps
         if self.proof is None:
             self.proof = self.prove(plausible, past)
-        else:
-            self.proof, sweeps = self._carry(self.proof, plausible, past)
-        return self._afford(self.proof, question, sweeps)
+        proof = self._carry(self.proof, plausible, past)
+        if not (proof.is_netted and past.segments and past.segments[-1][0] == 0):  # steps of the baseline may go on,
+            self.proof = proof  # and bounds on its bias are paid for once for all of them
+        return replace(self._afford(proof, question), sweeps=self._sweeps - before)
 
     def review(self, question: Question) -> Offer:
         """The same by the better of that proof and a new one."""
-        new, old = self.prove(question.plausible, question.past), self.proof
-        if old is None or (new.rate >= 0, new.margin) > (old.rate >= 0, old.margin):
+        plausible, past, before = question.plausible, question.past, self._sweeps
+        new, old = self.prove(plausible, past), self.proof
+        if old is None or self._rank(new, plausible, past) > self._rank(old, plausible, past):
             self.proof = new
-        return self.offer(question)
+        return replace(self.offer(question), sweeps=self._sweeps - before)
 
     def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
         """Nothing: a question says what was played, and the proof is carried over it then."""
 
     def prove(self, plausible: Plausible, past: Past) -> Proof:
-        """The margin of all that was played, with one set."""
-        alpha, reference = self.alpha, Reference.of(self.baseline, plausible, past.t)
-        low, high, required = reference.bias_low, reference.bias_high, (1 - alpha) * reference.gain_high
+        """The margin of all that was played, with one set; if the baseline is not known, the better of two proofs.
+
+        One bounds its gain from below and from above, the other takes it to be one and the same.
+        """
+        split = Reference.of(self.baseline, plausible, past.t)
+        proof = Proof(past.t, (self.case(plausible, past, split),))
+        if self.baseline.is_known:
+            return proof
+        netting = Netting(plausible, self.baseline.policy)
+        references = netting.references(split)
+        self._sweeps += netting.sweeps
+        if not references:
+            return proof
+        before = past.before_fallback
+        netted = Proof(before.t, tuple(self.case(plausible, before, reference) for reference in references))
+        return max(proof, netted, key=lambda proof: self._rank(proof, plausible, past))
+
+    def _rank(self, proof: Proof, plausible: Plausible, past: Past) -> tuple[bool, float]:
+        """What makes a proof better than another: it lasts, and it proves more by now."""
+        return proof.is_lasting, self._carry(proof, plausible, past).margin
+
+    def case(self, plausible: Plausible, past: Past, reference: Reference) -> Case:
+        """The margin of all that was played, if the baseline is as the reference says."""
+        alpha, low, high, left = self.alpha, reference.bias_low, reference.bias_high, reference.bias_left
+        required = (1 - alpha) * reference.gain_high
         opening = past.segments[0][1] if past.segments and past.segments[0][0] == 0 else 0
         book = self._book(past, past.segments[1:] if opening else past.segments)
         limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - reference.gain_low
-        v = low - low.max()
+        v = reference.terminal.copy()
         if self.induction:
-            backwards.induct(book, plausible.rows, r, low, *limits, v)
+            made = backwards.induct(book, plausible.rows, r, low, left, *limits, v)
+            self._sweeps += made if reference.one_bias else 0  # a review pays for the first proof beforehand
         else:
-            v -= self._lost(book, plausible, r, low, limits)
+            v -= self._lost(book, plausible, r, reference, limits)
         # the opening is the baseline's own run, which both sides of the condition share
-        w = v - (1 - alpha) * high - alpha * low
+        w = v - (1 - alpha) * high - alpha * left
         if opening:
             nothing = np.zeros(0)
             played, work = planning.played(self.baseline.policy), sorting.workspace(low.size)
             backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, work, w)
         earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
-        reserve = alpha * float(low[past.start]) + (1 - alpha) * float(high.min())
+        reserve = alpha * float(low[past.start]) + (1 - alpha) * float(reference.bias_owed.min())
         margin = float(w[past.start]) + reserve + earned
-        kept = reserve - float(low.max()) + (1 - alpha) * float((low - high).min())
+        kept = reserve - float(left.max()) + (1 - alpha) * float((low - high).min()) + alpha * float((low - left).min())
         terms = {"saved up": earned, "kept for the way back": kept, "explored": margin - earned - kept}
-        return Proof(past.t, margin, reference, required, terms)
+        return Case(margin, reference, required, terms)
 
-    def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> tuple[Proof, int]:
-        """A proof that also charges what was played since, at its worst by today's set; and the sweeps made."""
-        recent: list[tuple[int, int]] = []
-        missing = past.t - proof.t
-        for policy, steps in reversed(past.segments):
-            if missing <= 0:
-                break
-            recent.insert(0, (policy, min(steps, missing)))
-            missing -= steps
+    def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> Proof:
+        """A proof brought up to now: what was played since is charged at its worst, by today's set."""
+        recent = past.since(proof.t)
         if not recent:
-            return proof, 0
-        book = self._book(past, recent)
-        v, low = proof.terminal.copy(), proof.reference.bias_low
-        limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - proof.reference.gain_low
-        sweeps = backwards.induct(book, plausible.rows, r, low, *limits, v)
-        change = float((v - proof.terminal).min()) + (past.t - proof.t) * proof.rate
-        terms = dict(proof.terms) | {"since": proof.terms.get("since", 0.0) + change}
-        return replace(proof, t=past.t, margin=proof.margin + change, terms=terms), sweeps
+            return proof
+        book, limits = self._book(past, recent), (TOLERANCE * plausible.space.r_max, SWEEPS)
+        cases = []
+        for case in proof.cases:
+            reference, v = case.reference, case.reference.terminal.copy()
+            r = plausible.r_lower - reference.gain_low
+            self._sweeps += backwards.induct(
+                book, plausible.rows, r, reference.bias_low, reference.bias_left, *limits, v
+            )
+            change = float((v - reference.terminal).min()) + (past.t - proof.t) * case.rate
+            terms = dict(case.terms) | {"since": case.terms.get("since", 0.0) + change}
+            cases.append(replace(case, margin=case.margin + change, terms=terms))
+        return Proof(past.t, tuple(cases))
 
     def _book(self, past: Past, segments: Sequence[tuple[int, int]]) -> Book:
         """Segments with the policies they need, the baseline first."""
@@ -173,10 +193,12 @@ class ReplayCertificate:
         place = shelf.places(columns[:, 0])
         return Book(*shelf.lists(), place, columns[:, 1].copy())
 
-    def _lost(self, book: Book, plausible: Plausible, r: Floats, low: Floats, limits: tuple[float, int]) -> float:
+    def _lost(
+        self, book: Book, plausible: Plausible, r: Floats, reference: Reference, limits: tuple[float, int]
+    ) -> float:
         """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""
         losses = np.empty(book.policy.size)
-        backwards.segment_losses(book, plausible.rows, r, low, *limits, losses)
+        backwards.segment_losses(book, plausible.rows, r, reference.bias_low, reference.bias_left, *limits, losses)
         if self.baseline.is_known:  # an estimated bias moves from set to set, and so does what a loss is relative to
             for i, steps in enumerate(book.steps):
                 length, best = self.losses.get(i, (0, np.inf))
@@ -184,25 +206,38 @@ class ReplayCertificate:
                 self.losses[i] = (int(steps), float(losses[i]))
         return float(losses.sum())
 
-    def _afford(self, proof: Proof, question: Question, sweeps: int) -> Offer:
-        """How long the margin of a proof pays for a policy; `sweeps` were made for the proof."""
-        if self.strict and proof.rate < 0:  # not even the baseline is proved to be safe for ever
-            return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.terms, sweeps)
+    def _afford(self, proof: Proof, question: Question) -> Offer:
+        """How long the margin of a proof pays for a policy: in every case."""
+        if self.strict and not proof.is_lasting:  # not even the baseline is proved to be safe for ever
+            return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.worst.terms)
+        offers: list[Offer] = []
+        for case in proof.cases:
+            offers.append(self._afford_case(case, question))
+            question = replace(question, most=offers[-1].steps)
+        if len(offers) == 1:
+            return offers[0]
+        tightest, budget = min(offers, key=lambda offer: offer.steps), proof.margin
+        left = min(offer.budget - offer.cost for offer in offers)
+        short = tightest.budget - tightest.too_much
+        return replace(tightest, budget=budget, cost=budget - left, too_much=budget - short, terms=proof.worst.terms)
+
+    def _afford_case(self, case: Case, question: Question) -> Offer:
+        """How long the margin of a case pays for a policy."""
         steps, cost, too_much, plausible = 0, 0.0, 0.0, question.plausible
-        if proof.margin >= 0:
-            steps, more, cost, too_much = backwards.affordable_steps(
+        if case.margin >= 0:
+            terminal = case.reference.terminal
+            steps, sweeps, cost, too_much = backwards.affordable_steps(
                 planning.played(question.policy),
                 plausible.rows,
-                plausible.r_lower - proof.required,
-                proof.margin,
+                plausible.r_lower - case.required,
+                case.margin,
                 TOLERANCE * plausible.space.r_max,
                 question.most,
-                proof.terminal,
-                proof.terminal if self.strict else np.zeros_like(proof.terminal),
+                terminal,
+                terminal if self.strict else np.zeros_like(terminal),
             )
-            sweeps += more
-        enough = steps >= question.least
-        return Offer(enough, steps, proof.margin, cost, steps + 1, too_much, proof.terms, sweeps)
+            self._sweeps += sweeps
+        return Offer(steps >= question.least, steps, case.margin, cost, steps + 1, too_much, case.terms)
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved."""

@@ -94,12 +94,14 @@ def affordable_steps(
 
 
 @allocating
-def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, v: Floats) -> int:
+def induct(
+    book: Book, rows: Rows, r: Floats, bias: Floats, bias_left: Floats, tolerance: float, most: int, v: Floats
+) -> int:
     """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected; the sweeps it took.
 
-    `r` [K] is relative to the baseline's gain per step. With its `bias` [S], r + p bias >= bias for the baseline in the
-    true MDP, so that r + p v >= bias + p (v - bias): in its segments the worst row p acts on v - bias only. The last
-    segment comes first.
+    `r` [K] is relative to the baseline's gain per step. With its bias h [S], r + p h >= h for the baseline in the true
+    MDP, so that n steps and v are worth at least h + p^n (v - h): in its segments the worst row p acts on v - h only.
+    If h is not known, `bias` is at most h, and `bias_left` at least. The last segment comes first.
     """
     made, nothing, work = 0, np.zeros(0), workspace(len(v))
     fewer = max(1, most // BASELINE_SHARE)
@@ -108,7 +110,7 @@ def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, mo
         is_baseline = q == 0
         mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
         for s in range(len(v)):
-            v[s] -= bias[s] if is_baseline else 0.0
+            v[s] -= bias_left[s] if is_baseline else 0.0
         earned, sweeps = (nothing, fewer) if is_baseline else (r, most)
         made += play_backwards(mixture, rows, earned, book.steps[i], tolerance, sweeps, work, v)
         for s in range(len(v)):
@@ -118,9 +120,12 @@ def induct(book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, mo
 
 @allocating
 def segment_losses(
-    book: Book, rows: Rows, r: Floats, bias: Floats, tolerance: float, most: int, losses: Floats
+    book: Book, rows: Rows, r: Floats, bias: Floats, bias_left: Floats, tolerance: float, most: int, losses: Floats
 ) -> None:
-    """`losses` [n]: what each segment can lose to the baseline from its worst first state; its own lose nothing."""
+    """`losses` [n]: what each segment can lose to the baseline from its worst first state; its own lose nothing.
+
+    The baseline's bias is at least `bias` and at most `bias_left`, [S].
+    """
     v, work = np.empty(len(bias)), workspace(len(bias))
     for i in range(len(book.policy)):
         losses[i] = 0.0
@@ -132,4 +137,4 @@ def segment_losses(
             play_backwards(mixture, rows, r, book.steps[i], tolerance, most, work, v)
             losses[i] = -np.inf
             for s in range(len(v)):
-                losses[i] = max(losses[i], bias[s] - v[s])
+                losses[i] = max(losses[i], bias_left[s] - v[s])
