@@ -412,7 +412,7 @@ def test_leaving_pairs_out_changes_no_bit(kernel, form, seed):
     for start in (np.zeros(n), 3 * rng.normal(size=n), some_values(seed, n)):
         for epsilon, most in ((1e-2, 39), (1e-12, 39), (1e-12, 1), (1e-12, 2)):
             ours, theirs, pair = start.copy(), start.copy(), np.zeros(n, dtype=np.int64)
-            found = kernel(space.space.pair_ptr, space.rows, space.r_upper, epsilon, most, ours, pair)
+            found = kernel(space.space.pair_ptr, tuple(space.rows), space.r_upper, epsilon, most, ours, pair)
             *expected, greedy = plain_iteration(space, epsilon, most, theirs)
             assert found == tuple(expected) and np.array_equal(ours, theirs) and np.array_equal(pair, greedy)
 

@@ -184,14 +184,14 @@ def run_policy(kernel, plausible, policy, horizon, sign):
     values = np.zeros((horizon + 1, plausible.space.n_states))
     r = plausible.r_upper if sign > 0 else plausible.r_lower
     first = np.full((1, plausible.space.n_states), np.nan)
-    kernel(plausible.space.pair_ptr, plausible.rows, r, sign, *policy.stages(horizon), values, first)
+    kernel(plausible.space.pair_ptr, tuple(plausible.rows), r, sign, *policy.stages(horizon), values, first)
     assert np.array_equal(first[0], values[0])
     return values
 
 
 def run_optimistic(kernel, plausible, horizon, pair):
     values = np.zeros((horizon + 1, plausible.space.n_states))
-    changed = kernel(plausible.space.pair_ptr, plausible.rows, plausible.r_upper, values, pair)
+    changed = kernel(plausible.space.pair_ptr, tuple(plausible.rows), plausible.r_upper, values, pair)
     return values, changed
 
 
@@ -279,7 +279,7 @@ def test_many_policies_at_once_are_each_of_them(kernel, form, staged):
             r = known.r_upper if sign > 0 else known.r_lower
             first = np.full((5, n_states), np.nan)
             values = np.zeros((horizon + 1, mdp.n_states))
-            kernel(mdp.space.pair_ptr, known.rows, r, sign, np.concatenate(pairs), NO_WEIGHTS, values, first)
+            kernel(mdp.space.pair_ptr, tuple(known.rows), r, sign, np.concatenate(pairs), NO_WEIGHTS, values, first)
             for i, pair in enumerate(pairs):
                 policy = Policy(mdp.space, pair=pair)
                 alone = run_policy(stages.policy_stages, known, policy, horizon, sign)[0]

@@ -59,7 +59,7 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     space = plausible.space
     v = _start(plausible, epsilon, start)
     pair = np.zeros(space.n_states, dtype=np.int64)
-    table = (space.pair_ptr, plausible.rows, plausible.r_upper)
+    table = (space.pair_ptr, tuple(plausible.rows), plausible.r_upper)
     lower, upper, sweeps = value_iteration.optimistic_iteration(*table, float(epsilon), most, v, pair)
     return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
@@ -124,7 +124,8 @@ def policy_gains(
             np.concatenate([mixture.pairs for mixture in each]),
             np.concatenate([mixture.weights for mixture in each]),
         )
-    value_iteration.evaluate_policies(mixtures, plausible.rows, r, sign, float(epsilon), most, v, bounds, sweeps)
+    given = (tuple(mixtures), tuple(plausible.rows), r, sign)
+    value_iteration.evaluate_policies(*given, float(epsilon), most, v, bounds, sweeps)
     found = zip(policies, bounds.tolist(), v, sweeps.tolist(), strict=True)
     return [Plan(policy, low, high, bias, n, high - low <= epsilon) for policy, (low, high), bias, n in found]
 
@@ -152,7 +153,7 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     space, horizon = plausible.space, _horizon(plausible, horizon)
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
-    stages.optimistic_stages(space.pair_ptr, plausible.rows, plausible.r_upper, values, pair)
+    stages.optimistic_stages(space.pair_ptr, tuple(plausible.rows), plausible.r_upper, values, pair)
     return StagePlan(Policy.of_pairs(space, pair), values)
 
 
@@ -172,7 +173,7 @@ def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side
     sign, r = _side(plausible, [policy], side)
     space = plausible.space
     values = np.zeros((_horizon(plausible, horizon) + 1, space.n_states))
-    table, first = (space.pair_ptr, plausible.rows, r), np.empty((1, space.n_states))
+    table, first = (space.pair_ptr, tuple(plausible.rows), r), np.empty((1, space.n_states))
     stages.policy_stages(*table, sign, *policy.stages(len(values) - 1), values, first)
     return values
 

@@ -55,7 +55,7 @@ class EpisodicLearner(Learner, ABC):
         self.check_question(policies, side)
         plausible = self.plausible()
         sign, r = (-1.0, plausible.r_lower) if side == "pessimistic" else (1.0, plausible.r_upper)
-        table = (self.space.pair_ptr, plausible.rows, r, sign)
+        table = (self.space.pair_ptr, tuple(plausible.rows), r, sign)
         first = np.empty((len(policies), self.space.n_states))
         if len(policies) > 1 and all(policy.pair is not None and policy.pair.ndim == 2 for policy in policies):
             pairs = np.concatenate([policy.pair for policy in policies if policy.pair is not None])

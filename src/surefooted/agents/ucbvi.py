@@ -88,7 +88,7 @@ class UCBVILearner(EpisodicLearner):
             raise InvalidInput("this learner has come to its end", [fault])
         if self.bonus == "boxes":
             plausible = self.plausible()
-            boxes = (space.pair_ptr, plausible.rows, plausible.r_upper)
+            boxes = (space.pair_ptr, tuple(plausible.rows), plausible.r_upper)
             return plan.policy(stages.optimistic_stages(*boxes, plan.values, plan.pair))
         reward, successor = self._widths()
         if self.bonus == "hoeffding":

@@ -13,7 +13,7 @@ from surefooted.kernels.bonus import EULER_BONUS, FREEDMAN_BONUS, euler_bonus, f
 from surefooted.kernels.compile import allocating, inlined, njit
 from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import forget_order, rank_states, workspace
-from surefooted.kernels.structs import BonusTerms, Estimates
+from surefooted.kernels.structs import BonusTerms, Estimates, Fields
 
 
 @inlined
@@ -24,14 +24,14 @@ def row_stride(pair_ptr: Ints, r: Floats) -> int:
 
 
 @allocating
-def optimistic_stages(pair_ptr: Ints, rows: Rows, r: Floats, values: Floats, pair: Ints) -> bool:
+def optimistic_stages(pair_ptr: Ints, rows: Fields, r: Floats, values: Floats, pair: Ints) -> bool:
     """Optimistic backward induction: `values`, greedy `pair`, and whether that changed.
 
     v_h(s) = max over a of r(s, a) + max over plausible p of p v_{h+1}. Of equal pairs the first is greedy. Only to save
     time, the pair that `pair` holds is tried first (-1: none), and a pair is skipped if it would be worse even with all
     its slack in the best state.
     """
-    changed, stride, work = False, row_stride(pair_ptr, r), workspace(values.shape[1])
+    rows, changed, stride, work = Rows(*rows), False, row_stride(pair_ptr, r), workspace(values.shape[1])
     for h in range(len(pair) - 1, -1, -1):
         v = values[h + 1]
         rank_states(v, 1.0, work)
@@ -62,7 +62,7 @@ def optimistic_stages(pair_ptr: Ints, rows: Rows, r: Floats, values: Floats, pai
 
 @allocating
 def policy_stages(
-    pair_ptr: Ints, rows: Rows, r: Floats, sign: float, pair: Ints, weights: Floats, values: Floats, first: Floats
+    pair_ptr: Ints, rows: Fields, r: Floats, sign: float, pair: Ints, weights: Floats, values: Floats, first: Floats
 ) -> None:
     """Backward induction for each of P policies (Eq. `pess_pe_fh` over a set): `first` [P, S] gets values[0].
 
@@ -71,6 +71,7 @@ def policy_stages(
     rule plays it at all stages. `values` is that of the last policy in the end.
     """
     stride, is_pair, work = row_stride(pair_ptr, r), len(pair) > 0, workspace(values.shape[1])
+    rows = Rows(*rows)
     rules = max(len(pair), len(weights)) // max(len(first), 1)
     for i in range(len(first)):
         forget_order(work)

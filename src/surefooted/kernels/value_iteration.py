@@ -11,7 +11,7 @@ from surefooted.kernels.bellman import BEYOND_ROUNDING, add_mean, first_sweep, m
 from surefooted.kernels.compile import allocating, njit
 from surefooted.kernels.rows import Rows, ball_ceiling, extreme
 from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
-from surefooted.kernels.structs import Mixture
+from surefooted.kernels.structs import Fields, Mixture
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 PLAIN_SWEEPS = 40  # sweeps before frozen sweeps help value iteration: without, slow chains take 3 to 6 times as long
@@ -104,7 +104,7 @@ def frozen_sweeps(
 
 @allocating
 def optimistic_iteration(
-    pair_ptr: Ints, rows: Rows, r: Floats, epsilon: float, most: int, v: Floats, pair: Ints
+    pair_ptr: Ints, rows: Fields, r: Floats, epsilon: float, most: int, v: Floats, pair: Ints
 ) -> tuple[float, float, int]:
     """Extended value iteration (Fig. `evi`, footnote `foot:lopplus`): bounds on the optimistic gain, sweeps made.
 
@@ -120,7 +120,7 @@ def optimistic_iteration(
       without it, large problems take 2.7 times as long.)
     - Nor can a pair whose `ball_ceiling` is. (For L1 balls: twice as long.)
     """
-    lower, upper, sweep = -np.inf, np.inf, 0
+    rows, lower, upper, sweep = Rows(*rows), -np.inf, np.inf, 0
     n, flat = len(v), True
     for s in range(n):
         flat &= v[s] == 0.0
@@ -201,8 +201,8 @@ def step_back(mixture: Mixture, rows: Rows, r: Floats, sign: float, work: Work, 
 
 @allocating
 def evaluate_policies(
-    mixtures: Mixture,
-    rows: Rows,
+    mixtures: Fields,
+    rows: Fields,
     r: Floats,
     sign: float,
     epsilon: float,
@@ -215,6 +215,7 @@ def evaluate_policies(
 
     Policy i is row i of `mixtures.state_ptr` [P, S + 1], of `v` [P, S], `bounds` [P, 2] and `sweeps` [P].
     """
+    mixtures, rows = Mixture(*mixtures), Rows(*rows)
     for i in range(len(mixtures.state_ptr)):
         mixture, work = Mixture(mixtures.state_ptr[i], mixtures.pairs, mixtures.weights), workspace(v.shape[1])
         bounds[i, 0], bounds[i, 1], sweeps[i] = -np.inf, np.inf, 0
