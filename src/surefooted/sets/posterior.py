@@ -84,7 +84,7 @@ def _counts_of(known: Plausible, counts: Counts, row: Ints) -> Floats:
 def _into_intervals(known: Plausible, row: Ints, p: Floats) -> Floats:
     """Probabilities cut to their intervals; successors share what is then too much or missing, by the room they have.
 
-    (Of rows that may lead elsewhere, too, this makes nothing.)
+    What this gives for rows that may also lead elsewhere is not used.
     """
     cut = np.clip(p, known.p_lower, known.p_upper)
     excess = np.bincount(row, cut, known.n_rows)[row] - 1
