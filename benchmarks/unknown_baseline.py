@@ -45,7 +45,7 @@ def play(
             player = sf.CUCRL2(problem.space, baseline=baseline, alpha=alpha, seed=seed, **options)
             run = sf.simulate(problem, player, steps, seed=seed)
             found = sf.evaluate(run, problem, alpha)
-            rows.append((run.baseline_steps, found.pseudo_regret[-1], found.violations))
+            rows.append((run.baseline_steps, found.expected_regret[-1], found.violations))
     finally:
         Netting.references = netted  # type: ignore[method-assign]
     played, regret, violations = np.array(rows).T
