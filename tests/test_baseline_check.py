@@ -275,6 +275,21 @@ def test_a_set_that_holds_the_truth_contradicts_no_right_declaration(seed):
     )
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_set_made_of_data_contradicts_a_right_declaration_only_if_it_excludes_the_truth(seed):
+    """Few visits, so that the set is wide: least and largest outcomes are far apart, on either side of the truth."""
+    rng = np.random.default_rng(seed)
+    problem = adversarial.a_problem(rng)
+    counts, s = Counts(problem.space), problem.start
+    for _ in range(10):
+        steps = played(problem.mdp, sf.Policy.uniform(problem.space), s, 20, rng)
+        counts.add_steps(*steps)
+        s = int(steps[2][-1])
+        plausible = sf.confidence.likelihood(counts, 0.05)
+        found = BaselineCheck(adversarial.known(problem), 0.05).compare(lambda now=plausible: now)
+        assert not found or plausible.excludes(problem.mdp)
+
+
 def test_the_set_sees_what_the_surprises_miss():
     """Logged steps, and explored pairs of a randomised baseline, are no steps of the baseline's rule."""
     p, r = np.ones((1, 2, 1)), np.array([[0.7, 0.9]])
