@@ -543,7 +543,7 @@ def test_the_baseline_itself_is_never_a_violation_and_half_of_it_is():
         assert result.expected_regret == pytest.approx([0.8 * q * k for k in (1, 2, 3)])
         assert result.margin == pytest.approx([((0.8 - 0.4 * q) * 2 - 0.75 * 1.6) * k for k in (1, 2, 3)])
         assert result.realised_regret == pytest.approx([1.6, 3.2, 4.8])
-    for alpha in (0.0, 1.0, np.nan):
+    for alpha in (-0.1, 1.0, np.nan):
         with pytest.raises(InvalidInput, match="alpha"):
             oracle.evaluate_episodes(run, mdp, both[0], alpha)
     with pytest.raises(InvalidInput, match="do not fit"):
