@@ -360,3 +360,20 @@ def test_reasons_are_in_plain_words():
     rich = decisions_agent(problem, 0.05, allowance=100.0)
     rich.begin(problem.start)
     assert any("could cost" in rich.act(s).reason for s in range(problem.space.n_states))
+
+
+def test_the_statement_lists_every_departure_in_a_line():
+    problem = sf.problems.inventory(noise=sf.Noise("bernoulli"))
+    agent = decisions_agent(problem, 0.3)
+    run = sf.simulate(problem, agent, 400, seed=3)
+    departed = departures(run, problem.baseline)
+    entries = list(agent.account.statement(run.start, run.pairs, run.rewards, run.next_states, departed))
+    assert [entry.t for entry in entries] == (np.flatnonzero(departed) + 1).tolist()
+    states, h, g = np.r_[run.start, run.next_states], agent.baseline.bias, agent.baseline.gain
+    for entry in entries:
+        assert entry.state == states[entry.t - 1] and entry.next_state == states[entry.t]
+        assert entry.worth == near(entry.reward + h[entry.next_state] - h[entry.state] - g)
+        assert entry.deposit >= -min(entry.worth, 0.0) - 1e-9 or entry.deposit < agent.account.arrays.terms.largest
+        assert str(entry).startswith(f"step {entry.t}: state {entry.state}, action {entry.action}, could cost")
+    waited = 400 - entries[-1].t
+    assert entries[-1].balance + waited * 0.3 * g == near(agent.account.balance)

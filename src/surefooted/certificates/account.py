@@ -14,6 +14,7 @@ once for every pair. The proofs are in docs/guarantees.md.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -193,6 +194,25 @@ class Account:
     def balance(self) -> float:
         """What may be lost now."""
         return sum(self.terms.values())
+
+    def statement(
+        self, start: int, pairs: Ints, rewards: Floats, next_states: Ints, departed: Bools
+    ) -> Iterator[Entry]:
+        """One entry for each departure of a run of average reward, from its first step on; nothing here changes.
+
+        What sets have proved is left out, so that balances are those of an agent without knowledge.
+        """
+        book = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance)
+        book.begin(start)
+        s = start
+        for t, (k, reward, s_next, left) in enumerate(zip(pairs, rewards, next_states, departed, strict=True), start=1):
+            deposit = max(-float(kernels.least_advantage(book.arrays, s, k)), 0.0) if left else 0.0
+            kernels.settle(book.arrays, s, k, reward, s_next, left)
+            if left:
+                worth = reward + book.arrays.worth[s_next] - book.arrays.worth[s] - book.arrays.terms.gain
+                ended = (float(reward), int(s_next), float(worth), book.balance)
+                yield Entry(t, int(s), int(self.space.pair_action[k]), deposit, *ended)
+            s = s_next
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that was counted."""
