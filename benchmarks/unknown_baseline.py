@@ -2,8 +2,10 @@
 
 Three agents: one that bounds the gain from below on one side of the condition and from above on the other; one that
 also nets the gain (the default); and one that is told gain and bias. Valid sets (`likelihood`), truncated Gaussian
-noise of scale 0.1, seeds 0 to 2.
+noise of scale 0.1, seeds 0 to 2. `python benchmarks/unknown_baseline.py riverswim` does one problem.
 """
+
+import sys
 
 import numpy as np
 from measure import machine
@@ -14,7 +16,7 @@ from surefooted.problems.problem import Problem
 
 SEEDS = range(3)
 NOISE = sf.Noise("truncated_gaussian", 0.1)
-STEPS = {"inventory": 70_000, "riverswim": 70_000, "maintenance": 30_000}
+STEPS = {"inventory": 70_000, "riverswim": 70_000, "maintenance": 10_000}
 CASES: list[tuple[str, tuple[str, ...], tuple[float, ...]]] = [
     ("inventory", ("mechanics", "rewards"), (0.2, 0.05, 0.02, 0.01)),
     ("inventory", ("mechanics",), (0.2, 0.05)),
@@ -24,8 +26,8 @@ CASES: list[tuple[str, tuple[str, ...], tuple[float, ...]]] = [
     ("riverswim", ("successors",), (0.2, 0.05)),
     ("riverswim", (), (0.2, 0.05)),
     ("maintenance", ("mechanics", "rewards"), (0.2, 0.05, 0.01)),
-    ("maintenance", ("mechanics",), (0.2, 0.05)),
-    ("maintenance", (), (0.2, 0.05)),
+    ("maintenance", ("mechanics",), (0.2,)),
+    ("maintenance", (), (0.2,)),
 ]
 
 
@@ -57,6 +59,8 @@ def main() -> None:
     print("| problem, what is known | α | gain from both ends | gain netted | gain and bias known | violations |")
     print("|---|---|---|---|---|---|")
     for name, knowledge, alphas in CASES:
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         problem = getattr(sf.problems, name)(noise=NOISE)
         for alpha in alphas:
             found = [play(problem, STEPS[name], alpha, knowledge, agent) for agent in ("both ends", "netted", "known")]

@@ -40,10 +40,12 @@ class Past:
 
     @property
     def before_fallback(self) -> Self:
-        """The past up to the last step that explored, or all of it if nothing was explored."""
-        if len(self.segments) < 2 or self.segments[-1][0] != 0:
-            return self
-        return replace(self, segments=self.segments[:-1], t=self.t - self.segments[-1][1])
+        """The past up to the last step that explored; up to the end of the opening if nothing was explored."""
+        last, t = len(self.segments), self.t
+        while last > 1 and self.segments[last - 1][0] == 0:
+            last -= 1
+            t -= self.segments[last][1]
+        return self if last == len(self.segments) else replace(self, segments=self.segments[:last], t=t)
 
 
 @dataclass(frozen=True)

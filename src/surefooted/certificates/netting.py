@@ -18,8 +18,9 @@ from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 
-MOST_SWEEPS = 500  # of each iteration; a landmark that takes more steps than about these to hit is not used
-LOOKS = 100  # steps of the estimated chain that are looked at to find a landmark
+MOST_SWEEPS = 40  # of each iteration
+LONGEST = 500  # steps to a landmark; when it is clear that it may take longer, nothing more is tried
+LOOKS = 50  # steps of the estimated chain that are looked at to find a landmark
 TOLERANCE = 1e-3  # of the bounds on the bias (times r_max)
 
 
@@ -50,12 +51,9 @@ class Netting:
 
         With the error e < 1 of an iterate N, 1 + p N <= N + e, so that N / (1 - e) falls by 1 a step on average.
         """
-        n, ones = self.plausible.space.n_states, np.ones(self.plausible.n_rows)
-        steps, error = np.zeros(n), 1.0
-        for most in (min(n, MOST_SWEEPS), MOST_SWEEPS):  # after n sweeps, an error of 1 is a way past the target
-            error = self._iterate(ones, 1.0, target, 0.5, most, steps)
-            if error >= 1 - 1e-6:
-                return None
+        steps = np.zeros(self.plausible.space.n_states)
+        limits = hitting.Limits(0.5, MOST_SWEEPS, LONGEST)
+        error = self._iterate(np.ones(self.plausible.n_rows), 1.0, target, limits, steps)
         return np.asarray(steps / (1 - error)) if error <= 0.5 else None
 
     def _bounds(self, target: int, steps: Floats, gain: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -65,16 +63,17 @@ class Netting:
         """
         found = []
         for sign, r, guess in ((-1.0, self.plausible.r_lower, low), (1.0, self.plausible.r_upper, high)):
-            v, accuracy = guess.copy(), TOLERANCE * self.plausible.space.r_max / (1 + steps.max())
-            error = self._iterate(r - gain, sign, target, accuracy, MOST_SWEEPS, v)
+            accuracy = TOLERANCE * self.plausible.space.r_max / (1 + float(steps.max()))
+            v, limits = guess.copy(), hitting.Limits(accuracy, MOST_SWEEPS, np.inf)
+            error = self._iterate(r - gain, sign, target, limits, v)
             error += BEYOND_ROUNDING * (np.abs(v).max() + self.plausible.space.r_max)
             found.append(v + sign * error * steps)
         return found[0], found[1]
 
-    def _iterate(self, r: Floats, sign: float, target: int, tolerance: float, most: int, v: Floats) -> float:
+    def _iterate(self, r: Floats, sign: float, target: int, limits: hitting.Limits, v: Floats) -> float:
         """Improve `v` in place; its error."""
         played, v[target] = planning.played(self.policy), 0.0
-        error, sweeps = hitting.collect_until_hit(played, self.plausible.rows, r, sign, target, tolerance, most, v)
+        error, sweeps = hitting.collect_until_hit(played, self.plausible.rows, r, sign, target, limits, v)
         self.sweeps += sweeps
         return error
 
@@ -90,10 +89,10 @@ def landmark(plausible: Plausible, policy: Policy) -> int | None:
     p = plausible.p_lower if plausible.width is not None else (plausible.p_lower + plausible.p_upper) / 2
     total = np.bincount(pair, weights=p, minlength=space.n_pairs)[pair]
     share = weights[pair] * np.divide(p, total, out=np.zeros_like(p), where=total > 0)
-    here, visits = np.ones(space.n_states), np.zeros(space.n_states)
+    played, here, visits = share > 0, np.ones(space.n_states), np.zeros(space.n_states)
+    share, source, sink = share[played], space.pair_state[pair[played]], plausible.next_state[played]
     for _ in range(LOOKS):
-        after = np.bincount(plausible.next_state, weights=here[space.pair_state[pair]] * share, minlength=here.size)
-        here = (here + after) / 2
+        here = (here + np.bincount(sink, weights=here[source] * share, minlength=here.size)) / 2
         visits += here
     target = int(np.argmax(visits))
     never = tried <= 0

@@ -11,7 +11,7 @@ from surefooted.kernels.bellman import BEYOND_ROUNDING, add_mean, first_sweep, m
 from surefooted.kernels.compile import allocating, njit
 from surefooted.kernels.rows import Rows, ball_ceiling, extreme
 from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
-from surefooted.kernels.structs import Fields, Mixture
+from surefooted.kernels.structs import Fields, Mixture, Table
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
 PLAIN_SWEEPS = 40  # sweeps before frozen sweeps help value iteration: without, slow chains take 3 to 6 times as long
@@ -64,30 +64,37 @@ def write_row(rows: Rows, k: int, weight: float, work: Work, end: int, state: In
 
 
 @allocating
-def frozen_sweeps(
-    mixture: Mixture, rows: Rows, r: Floats, work: Work, damping: float, epsilon: float, most: int, v: Floats
-) -> float:
-    """Value iteration with the choices made at `v` [S] kept: changes `v`, returns the span of its movement.
-
-    Each row is the plausible one that `extreme` took the expectation of by `work`: this is an ordinary chain, whose
-    sweeps cost a fraction. They end sooner when all entries change alike, to epsilon. This is modified policy iteration
-    (Puterman 1994, Sec. 8.7); any v has bounds of its own, so nothing depends on where it ends. Damping must be below
-    1.
-    """
-    n, size = len(v), 0
+def freeze(mixture: Mixture, rows: Rows, r: Floats, work: Work, n: int) -> Table:
+    """The chain of n states in which each row is the one that `extreme` takes the expectation of by `work`."""
+    size = 0
     for i in range(len(mixture.pairs)):
         k = mixture.pairs[i]
         size += rows.last[k] - rows.first[k] + 1
         if rows.width[k] < 0.0 and rows.unseen[k] > 0.0:
             size += n if rows.slack[k] >= rows.unseen[k] * n else int(rows.slack[k] / rows.unseen[k]) + 2
     ptr, state, p = np.zeros(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
-    earned, before, change, end = np.zeros(n), v.copy(), np.empty(n), ptr[0]  # a literal 0 would compile twice
+    earned, end = np.zeros(n), ptr[0]  # a literal 0 would compile twice
     for s in range(n):
         for i in range(mixture.state_ptr[s], mixture.state_ptr[s + 1]):
             k, weight = mixture.pairs[i], mixture.weights[i]
             earned[s] += weight * r[k]
             end = write_row(rows, k, weight, work, end, state, p)
         ptr[s + 1] = end
+    return Table(ptr, state, p, earned)
+
+
+@allocating
+def frozen_sweeps(
+    mixture: Mixture, rows: Rows, r: Floats, work: Work, damping: float, epsilon: float, most: int, v: Floats
+) -> float:
+    """Value iteration with the choices made at `v` [S] kept: changes `v`, returns the span of its movement.
+
+    This is an ordinary chain (`freeze`), whose sweeps cost a fraction. They end sooner when all entries change alike,
+    to epsilon. This is modified policy iteration (Puterman 1994, Sec. 8.7); any v has bounds of its own, so nothing
+    depends on where it ends. Damping must be below 1.
+    """
+    n, before, change = len(v), v.copy(), np.empty(len(v))
+    ptr, state, p, earned = freeze(mixture, rows, r, work, n)
     for _ in range(most):
         lower, upper = np.inf, -np.inf
         for s in range(n):
