@@ -257,7 +257,7 @@ def test_a_baseline_without_a_single_gain_has_no_margin_of_decisions():
     run = Run(0, [], [problem.baseline], [], np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1, dtype=np.int64))
     assert decision_margin(run, problem, 0.1) is None
     with pytest.raises(SurefootedError, match="same from every state"):
-        _ = Evaluation(*np.zeros((5, 1))).decisions
+        _ = Evaluation(*np.zeros((6, 1))).decisions
 
 
 @pytest.mark.parametrize("kernel", [kernels.bound_by_set, kernels.bound_by_set.py_func])

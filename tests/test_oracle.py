@@ -63,13 +63,18 @@ def test_the_margin_is_the_difference_of_two_expectations_over_paths(seed):
     np.testing.assert_allclose(result.margin, expected - (1 - alpha) * baseline, atol=1e-11)
     np.testing.assert_allclose(result.expected_regret, best - expected, atol=1e-10)
     np.testing.assert_allclose(result.realised_regret, best - np.cumsum(run.rewards), atol=1e-10)
+    optimum, (p, r) = solve.optimal_gain(problem.mdp), adversarial.dense(problem.mdp)
+    here = [(problem.space.pair_state[k], problem.space.pair_action[k]) for k in run.pairs]
+    cost = [optimum.gain + optimum.bias[s] - r[s, a] - p[s, a] @ optimum.bias for s, a in here]
+    np.testing.assert_allclose(result.decision_regret, np.cumsum(cost), atol=1e-8)
+    assert min(cost) > -1e-8, "no decision is better than an optimal one"
     truth = adversarial.Truth(problem, alpha, run.sequence)
     np.testing.assert_allclose(result.margin, truth.margin[1:], atol=1e-11)
 
 
 def evaluation(margin):
     margin = np.array(margin, dtype=float)
-    return Evaluation(margin, np.ones_like(margin), margin, margin, margin)
+    return Evaluation(margin, np.ones_like(margin), *[margin] * 4)
 
 
 def test_violations_are_counted_from_one_in_windows_that_include_both_ends():
@@ -102,7 +107,7 @@ def test_a_window_that_begins_or_ends_before_the_first_step_is_an_error(first, l
 
 def test_rounding_is_no_violation_and_anything_more_is():
     margin = np.array([-1e-15, -1e-9, -5e-10])
-    big = Evaluation(margin, np.array([1.0, 1.0, 100.0]), margin, margin, margin)
+    big = Evaluation(margin, np.array([1.0, 1.0, 100.0]), *[margin] * 4)
     assert big.violated.tolist() == [False, True, False]
 
 

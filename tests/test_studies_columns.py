@@ -44,20 +44,21 @@ def test_the_files_of_a_study_keep_their_layout():
         folder.RUNS.names
         == (
             "agent label alpha setting realisation seed steps episodes baseline_steps distinct_policies regret "
-            "pseudo_regret condition violations_initial violations_total min_margin first_violation "
+            "pseudo_regret decisions_regret condition violations_initial violations_total min_margin first_violation "
             "decisions_violations_initial decisions_violations_total decisions_min_margin decisions_first_violation "
             "seconds"
         ).split()
     )
     assert [str(kind) for kind in folder.RUNS.types] == [
         *("string", "string", "double", "int64", "int64", "string", "int64", "int64", "int64", "int64", "double"),
-        *("double", "string", "double", "int64", "double", "int64", "double", "int64", "double", "int64", "double"),
+        *("double", "double", "string", "double", "int64", "double", "int64", "double", "int64", "double", "int64"),
+        "double",
     ]
     assert (
         folder.CURVES.names
         == (
-            "setting agent alpha label realisation step regret pseudo_regret margin margin_min decisions_margin "
-            "decisions_margin_min budget baseline_steps"
+            "setting agent alpha label realisation step regret pseudo_regret decisions_regret margin margin_min "
+            "decisions_margin decisions_margin_min budget baseline_steps"
         ).split()
     )
 
@@ -112,6 +113,7 @@ def test_a_run_is_judged_by_both_conditions(both):
             assert curves[1].tolist() == margin.margin[steps - 1].tolist()
             least = both.curve(setting, f"{prefix}margin_min")[1][1]
             assert least.tolist() == margin.margin.reshape(20, 20).min(axis=1).tolist()
+        assert row["decisions_regret"].to_pylist() == [found.decision_regret[-1]]
     assert [both.condition(setting) for setting in study.settings] == [None, "replay", "decisions"]
 
 
@@ -161,7 +163,7 @@ def test_tables_leave_out_what_no_setting_has(both):
 
 def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_path):
     shutil.copytree(both.path, old := tmp_path / "old")
-    later = [c.name for c in (*columns.RUNS, *columns.CURVE) if c.name.startswith("decisions_")] + ["condition"]
+    later = {c.name for c in (*columns.RUNS, *columns.CURVE) if c.name.startswith("decisions_")} | {"condition"}
 
     def stripped(table):
         return table.drop_columns([name for name in later if name in table.column_names])
@@ -182,7 +184,15 @@ def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_pa
         assert found.runs.select(["regret", "min_margin"]) == both.runs.select(["regret", "min_margin"])
         assert found.runs["decisions_min_margin"].null_count == found.runs["condition"].null_count == 6
         assert len(figures.make_figures(found, tmp_path / "figures", ("svg",))) == 7
+        assert figures.regret_column([found]) == figures.regret_column([both, found]) == "pseudo_regret"
         assert "on decisions" not in report._results(statistics.table(found), "steps")
+
+
+def test_the_regret_of_decisions_is_shown_if_an_agent_decides_step_by_step(both, tmp_path):
+    replay = studies.parse(tomllib.loads(DECISIONS.replace('condition = "decisions"', 'condition = "replay"')))
+    others = studies.run_study(replay, tmp_path / "out", jobs=1)
+    assert figures.regret_column([both]) == figures.regret_column([others, both]) == "decisions_regret"
+    assert figures.regret_column([others]) == "pseudo_regret"
 
 
 def test_claims_can_be_about_every_number_of_a_run_that_always_exists():

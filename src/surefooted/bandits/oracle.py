@@ -25,4 +25,5 @@ def evaluate(run: BanditRun, problem: BernoulliArms | LinearContextual, alpha: f
         margin=expected - (1 - alpha) * baseline,
         realised_regret=best - np.cumsum(run.rewards),
         expected_regret=best - expected,
+        decision_regret=best - expected,
     )

@@ -1,4 +1,4 @@
-"""The exact margin of the condition on decisions, from the true gain and bias of the baseline, or its true values.
+"""The exact margin of the condition on decisions, and the regret of decisions, from the true gains and biases.
 
 Luck with rewards and transitions is not in it: each departure from the baseline counts with its mean worth, A(s, a) =
 r(s, a) + sum_s' p(s' | s, a) h(s') - h(s) - g. `certificates.account` states the condition.
@@ -27,6 +27,14 @@ def decision_margin(run: Run, problem: Problem, alpha: float, allowance: float =
     worth: Floats = np.cumsum(np.where(departures(run, problem.baseline), each, 0.0))
     baseline: Floats = np.arange(1, run.steps + 1) * np.float64(gain)
     return Margin(baseline + worth, baseline, allowance + alpha * baseline + worth)
+
+
+def decision_regret(run: Run, mdp: TabularMDP, optimum: solve.OptimalGain) -> Floats:
+    """Per step, [T]: what the decisions so far cost compared with optimal ones, the sum of -A(s, a) with g* and h*.
+
+    Its mean over runs is t g* + h*(s_1) - E[r_1 + .. + r_t] - E[h*(s_t+1)]: the regret, up to the span of h*.
+    """
+    return np.asarray(np.cumsum(-advantages(mdp, optimum.gain, optimum.bias)[run.pairs]))
 
 
 def advantages(mdp: TabularMDP, gain: float, bias: Floats) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 from surefooted import solve
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.errors import InvalidInput, NoSingleGain
-from surefooted.evaluation.decisions import decision_margin
+from surefooted.evaluation.decisions import decision_margin, decision_regret
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
 from surefooted.simulation.run import EpisodicRun, Run
@@ -36,9 +36,11 @@ class Evaluation(Margins):
     """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b].
 
     The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected. The margin is
-    that of the condition "replay".
+    that of the condition "replay". The regret of decisions charges each decision what it costs in the long run, where
+    it was made; it is the one to compare agents that decide step by step, which a replay misjudges.
     """
 
+    decision_regret: Floats
     by_decisions: Margin | None = None
 
     @property
@@ -90,10 +92,12 @@ def evaluate(
     check_alpha(alpha)
     expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
-    best: Floats = np.arange(1, run.steps + 1) * np.float64(solve.optimal_gain(problem.mdp).gain)
+    optimum = solve.optimal_gain(problem.mdp)
+    best: Floats = np.arange(1, run.steps + 1) * np.float64(optimum.gain)
     margin, realised = allowance + expected - (1 - alpha) * baseline, best - np.cumsum(run.rewards)
     by_decisions = decision_margin(run, problem, alpha, allowance)
-    return Evaluation(expected, baseline, margin, realised, best - expected, by_decisions)
+    cost = decision_regret(run, problem.mdp, optimum)
+    return Evaluation(expected, baseline, margin, realised, best - expected, cost, by_decisions)
 
 
 def evaluate_episodes(

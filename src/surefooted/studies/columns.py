@@ -73,6 +73,7 @@ RUNS = (  # one row per run
     Column("distinct_policies", int, "policies"),
     Column("regret", float, "reward"),
     Column("pseudo_regret", float, "reward"),
+    Column("decisions_regret", float, "reward", may_be_null=True),
     Column("condition", str, may_be_null=True),
     Column("violations_initial", float, "share"),
     Column("violations_total", int, LENGTH),
@@ -88,6 +89,7 @@ CURVE = (  # one row per recorded point of a run
     Column("step", int, LENGTH),
     Column("regret", float, "reward"),
     Column("pseudo_regret", float, "reward"),
+    Column("decisions_regret", float, "reward", may_be_null=True),
     Column("margin", float, "reward"),
     Column("margin_min", float, "reward"),
     Column("decisions_margin", float, "reward", may_be_null=True),
@@ -99,6 +101,7 @@ CURVE_KEYS = ("setting", "agent", "alpha", "label", "realisation")  # columns of
 SUMMARIES = (  # in the order of the tables
     _mean("regret", "regret", "regret"),
     _mean("pseudo_regret", "expected regret", "expected regret"),
+    _mean("decisions_regret", "regret of decisions"),
     _mean("baseline_steps", f"baseline {LENGTH}", f"baseline {LENGTH}"),
     _mean("distinct_policies", "distinct policies"),
     Summary("condition", "same", "condition", "condition kept", "keeps", "{}"),

@@ -41,17 +41,27 @@ ALWAYS = "always the baseline"
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
 WIDE = 16  # letters that fit below a bar
 MANY = 8  # curves whose legend fits inside a figure
+REGRETS = {"pseudo_regret": "regret", "decisions_regret": "regret of decisions"}  # on the axis
 BINS = 60  # over which the share of baseline play is averaged: a single decision is all or nothing
 
 
-def regret(ax: "Axes", results: Results, column: str = "pseudo_regret") -> None:
+def regret_column(several: Sequence[Results]) -> str:
+    """The expected regret by replay, or that of decisions if an agent decides step by step: a replay misjudges it."""
+    settings = [(results, setting) for results in several for setting in results.settings]
+    step_by_step = any(results.condition(setting) == DECISIONS for results, setting in settings)
+    known = step_by_step and all(np.isfinite(r.curve(s, "decisions_regret")[1]).all() for r, s in settings)
+    return "decisions_regret" if known else "pseudo_regret"
+
+
+def regret(ax: "Axes", results: Results) -> None:
     """Mean regret with its 95 % confidence band, and the regret of always playing the baseline."""
+    column = regret_column([results])
     for setting in results.settings:
         steps, curves = results.curve(setting, column)
         _band(ax, steps, curves, setting)
     if (truth := results.truth) is not None:
         ax.plot(truth.step, truth.baseline_regret, label=ALWAYS, **BASELINE)
-    ax.set(xlabel=_axis(results), ylabel="regret", xlim=(0, results.study.length), ylim=(0, None))
+    ax.set(xlabel=_axis(results), ylabel=REGRETS[column], xlim=(0, results.study.length), ylim=(0, None))
     _legend(ax, "upper left")
 
 
@@ -215,7 +225,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     with plt.rc_context(STYLE):
-        for name, column in (("regret", "pseudo_regret"), ("margin", "margin")):
+        for name, column in (("regret", regret_column(several)), ("margin", "margin")):
             figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
             i = 0
             for results, named in judged:
@@ -228,7 +238,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
                     shown = Setting(i, setting.agent, setting.alpha, label)
                     _band(ax, steps, curves, shown)
                     i += 1
-            ax.set(xlabel=units.copy().pop(), ylabel=name)
+            ax.set(xlabel=units.copy().pop(), ylabel=REGRETS.get(column, name))
             _legend(ax, "upper left")
             written += save(figure, folder / name, formats)
     return written

@@ -169,7 +169,7 @@ class Folder:
         try:
             if both[0].stat().st_mtime >= max(times, default=0.0):
                 runs, curves = (pq.read_table(file) for file in both)
-                every = (*columns.RUNS, *columns.CURVE)
+                every = (*(c for c in columns.RUNS if c.name in columns.CURVE_KEYS), *columns.CURVE)
                 tables = Tables(_whole(runs, RUNS, columns.RUNS), _whole(curves, CURVES, every))
                 if not self.parts.exists() or self._holds(tables, len(times)):
                     return tables

@@ -56,7 +56,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
     seconds = time.perf_counter() - begin
     result: Any = evaluate(played, problem, setting.alpha)
     conservative, budget = baseline_play(played), budgets(played)
-    drawn, expected = regrets(result)
+    drawn, expected, of_decisions = regrets(result)
     by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else None
     row = {
         "agent": setting.agent,
@@ -71,6 +71,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "distinct_policies": len(played.policies),
         "regret": float(drawn[-1]),
         "pseudo_regret": float(expected[-1]),
+        "decisions_regret": None if study.episodes is not None else float(of_decisions[-1]),
         "condition": getattr(agent, "condition", None),
         **judged(result, study.initial),
         **{f"{DECISIONS}_{name}": value for name, value in judged(by_decisions, study.initial).items()},
@@ -82,6 +83,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "step": ends,
         "regret": drawn[last],
         "pseudo_regret": expected[last],
+        "decisions_regret": of_decisions[last],
         **margins(result, ends),
         **{f"{DECISIONS}_{name}": values for name, values in margins(by_decisions, ends).items()},
         "budget": budget[last],
@@ -111,9 +113,10 @@ def margins(margin: Margin | None, ends: Ints) -> dict[str, Floats]:
     return {"margin": margin.margin[ends - 1], "margin_min": np.minimum.reduceat(margin.margin, first)}
 
 
-def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats]:
-    """The regret of the rewards that were drawn, and the expected regret of the policies that were played."""
-    return result.realised_regret, result.expected_regret
+def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats, Floats]:
+    """The regret of the rewards that were drawn, of the policies that were played, and of decisions (or NaN)."""
+    known = result.decision_regret if isinstance(result, Evaluation) else np.full(len(result.margin), np.nan)
+    return result.realised_regret, result.expected_regret, known
 
 
 def baseline_play(played: Run | EpisodicRun) -> Ints:
