@@ -2,7 +2,8 @@
 
 Three tables. The first is one core after compilation, the best of seven runs; its limit is the simulator playing the
 baseline with nothing learnt. The second has garnets with four actions
-and the seconds per episode divided by H x stored transitions. The third is the paper's gridworld experiment.
+and the seconds per episode divided by H x stored transitions. The third is the paper's gridworld experiment,
+without and with slips.
 """
 
 import sys
@@ -35,6 +36,8 @@ def gridworld_agents(problem):
         "UCBVI, Freedman bonus": lambda seed: sf.UCBVI(space, horizon, bonus="freedman", episodes=EPISODES, seed=seed),
         "EULER": lambda seed: sf.EULER(space, horizon, seed=seed),
         "CUCB-VI": lambda seed: sf.CUCBVI(space, horizon, **conservative, seed=seed),
+        "CUCB-VI, the set alone": lambda seed: sf.CUCBVI(space, horizon, **conservative, pooled=False, seed=seed),
+        "CUCB-VI, decisions": lambda seed: sf.CUCBVI(space, horizon, **conservative, condition="decisions", seed=seed),
         "CUCB-VI, simplified Bernstein": lambda seed: sf.CUCBVI(
             space, horizon, **conservative, **simplified, seed=seed
         ),
@@ -44,8 +47,11 @@ def gridworld_agents(problem):
         "CUCB-VI, baseline unknown": lambda seed: sf.CUCBVI(
             space, horizon, alpha=ALPHA, baseline=sf.Baseline(problem.baseline), seed=seed
         ),
+        "the same, the set alone": lambda seed: sf.CUCBVI(
+            space, horizon, alpha=ALPHA, baseline=sf.Baseline(problem.baseline), pooled=False, seed=seed
+        ),
         "CUCB-VI over EULER": lambda seed: sf.CUCBVI(
-            space, horizon, **conservative, learner=sf.EULER(space, horizon), seed=seed
+            space, horizon, **conservative, learner=sf.EULER(space, horizon, delta=0.025), delta=0.05, seed=seed
         ),
         "always the baseline": lambda seed: sf.CUCBVI(
             space, horizon, alpha=1e-9, baseline=known, learn_from="optimistic", seed=seed
@@ -112,8 +118,9 @@ def main() -> None:
     speed(problem)
     print()
     growth()
-    print(f"\n{EPISODES} episodes, alpha = {ALPHA}, {realisations} realisations, V of the baseline 7.15, best 8.0")
-    experiment(problem, realisations)
+    for slip in (0.0, 0.1):
+        print(f"\n{EPISODES} episodes, alpha = {ALPHA}, {realisations} realisations, slip {slip}")
+        experiment(sf.problems.gridworld(slip=slip), realisations)
 
 
 if __name__ == "__main__":

@@ -12,45 +12,55 @@ from measure import Table, machine, peer
 
 import surefooted as sf
 from surefooted.agents.agent import Decision
+from surefooted.agents.average import UNLIMITED, AveragePlayer, Episode
 from surefooted.agents.episodic import EpisodicPlayer
-from surefooted.agents.player import UNLIMITED, Episode, Player
+from surefooted.agents.ucbvi import UCBVILearner
+from surefooted.agents.ucrl2 import UCRL2Learner
 
 ALPHA = 0.05
 SIMPLIFIED = {"confidence": sf.confidence.simplified_bernstein, "bounded": False}
 INVENTORY, MAINTENANCE, SHORT, EPISODES, FEW = 70_000, 200_000, 20_000, 3_000, 300
 
 
-class Idle(Player):
+class Forgetful:
+    """Counts nothing."""
+
+    def learn(self, pairs: Any, rewards: Any, next_states: Any, noise: Any = None) -> None:
+        """Nothing."""
+
+
+class ForgetfulUCRL2(Forgetful, UCRL2Learner):
+    """For average reward."""
+
+
+class ForgetfulUCBVI(Forgetful, UCBVILearner):
+    """For a finite horizon."""
+
+
+class Idle(AveragePlayer[Any]):
     """Plays the baseline, counts nothing and never plans again."""
 
     def __init__(self, problem: Any) -> None:
-        super().__init__(problem.space, sf.Counts(problem.space, bounded=False))
-        self.played = problem.baseline
+        super().__init__(ForgetfulUCRL2(problem.space, bounded=False))
+        self.only = problem.baseline
 
     def next_episode(self) -> Episode:
         """The only one."""
-        decision = Decision("baseline", "", t=0, policy=self.policy_id(self.played), length=int(UNLIMITED))
-        return Episode(self.played, decision, np.full(self.space.n_pairs, UNLIMITED), int(UNLIMITED))
-
-    def absorb(self, pairs: Any, rewards: Any, next_states: Any, u: float, ended: bool) -> None:
-        """Only go on."""
-        self.u, self.state = u, int(next_states[-1])
+        decision = Decision("baseline", "", t=0, policy=self.policies.id_of(self.only), length=int(UNLIMITED))
+        return Episode(self.only, decision, int(UNLIMITED), doubling=False)
 
 
 class IdleEpisodes(EpisodicPlayer):
     """The same over a finite horizon."""
 
     def __init__(self, problem: Any) -> None:
-        super().__init__(problem.space, problem.horizon, bounded=False)
-        self.played = problem.baseline
-        self.decided = Decision("baseline", "", t=0, policy=self.policy_id(self.played), length=problem.horizon)
+        super().__init__(ForgetfulUCBVI(problem.space, problem.horizon, bounded=False))
+        self.only = problem.baseline
+        self.decided = Decision("baseline", "", t=0, policy=self.policy_id(self.only), length=problem.horizon)
 
     def next_episode(self, s: int) -> Any:
         """Always the same."""
-        return self.played, self.decided
-
-    def learn(self, pairs: Any, rewards: Any, next_states: Any) -> None:
-        """Nothing."""
+        return self.only, self.decided
 
 
 def average_reward_agents(problem: Any, steps: int, shorter: int) -> dict[str, Any]:

@@ -305,9 +305,9 @@ def test_knowledge_makes_departures_cheaper():
 def test_the_shares_of_delta_add_up():
     problem = sf.problems.inventory(noise=sf.Noise("bernoulli"))
     plain = decisions_agent(problem, delta=0.08)
-    assert plain.account.delta == 0.08 and not plain.uses_set  # the set proves nothing here
+    assert plain.account.delta == 0.08 and not plain.shares.of_set  # the set proves nothing here
     told = decisions_agent(problem, delta=0.08, knowledge=problem.knowledge("rewards"))
-    assert told.account.delta + told.learner.delta == pytest.approx(0.08) and told.uses_set
+    assert told.account.delta + told.learner.delta == pytest.approx(0.08) and told.shares.of_set
     terms = plain.account.arrays.terms
     K = problem.space.n_pairs
     assert math.exp(-terms.threshold) + K * math.exp(-terms.log_term) == pytest.approx(0.08)

@@ -289,7 +289,7 @@ def test_every_decision_is_that_of_the_list_of_rounds(kind, is_known):
         b, n = arms.baseline, arms.n_arms
         mean = float(arms.means[b]) if is_known else None
         confidence = wu if kind == "wu" else Around(arms.means, 0.5, rng.random(n))
-        options = {"baseline": b, "baseline_mean": mean, "delta": delta, "confidence": confidence}
+        options = {"baseline": b, "baseline_mean": mean, "delta": delta, "confidence": confidence, "pooled": False}
         agent, history = ConservativeUCB(n, alpha=alpha, **options), []
         for _ in range(80):
             bounds = confidence(agent.counts, delta)
@@ -436,7 +436,7 @@ def test_rewards_up_to_r_max_scale_everything():
 @pytest.mark.parametrize("confidence", [likelihood, wu], ids=["likelihood", "wu"])
 def test_the_optimistic_arm_is_the_optimistic_policy_of_one_state(confidence):
     arms, rng = BernoulliArms([0.5, 0.9, 0.1, 0.7]), np.random.default_rng(3)
-    agent = ConservativeUCB(4, alpha=1.0, confidence=confidence)
+    agent = ConservativeUCB(4, alpha=1.0, confidence=confidence, pooled=False)
     for _ in range(60):
         plan = planning.optimistic_gain(confidence(agent.counts, agent.delta), 1e-9)
         upper = agent.bounds()[1]
@@ -970,9 +970,10 @@ class BestSoFar:
         return intervals(counts.space, self.lower.copy(), self.upper.copy())
 
 
+@pytest.mark.parametrize("pooled", [True, False])
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("confidence", [likelihood, wu], ids=["likelihood", "wu"])
-def test_cucbvi_with_one_state_and_one_step_makes_the_decisions_of_conservative_ucb(confidence, is_known):
+def test_cucbvi_with_one_state_and_one_step_makes_the_decisions_of_conservative_ucb(confidence, is_known, pooled):
     explored = 0
     for seed in range(4):
         rng = np.random.default_rng([seed, 7])
@@ -980,10 +981,11 @@ def test_cucbvi_with_one_state_and_one_step_makes_the_decisions_of_conservative_
         arms = BernoulliArms(rng.random(n), int(rng.integers(n)))
         mean = float(arms.means[arms.baseline]) if is_known else None
         bounds = [BestSoFar(confidence, arms.baseline, mean) for _ in range(2)]
-        bandit = ConservativeUCB(n, alpha=alpha, baseline=arms.baseline, baseline_mean=mean, confidence=bounds[0])
+        told = {"baseline": arms.baseline, "baseline_mean": mean, "confidence": bounds[0]}
+        bandit = ConservativeUCB(n, alpha=alpha, **told, pooled=pooled)
         problem = arms.problem()
         baseline = Baseline(problem.baseline, values=None if mean is None else np.array([mean]))
-        options = {"confidence": bounds[1], "patience": 0.0}
+        options = {"confidence": bounds[1], "patience": 0.0, "pooled": pooled}
         agent = CUCBVI(problem.space, 1, baseline=baseline, alpha=alpha, **options)
         for t in range(500):
             agent.begin(0)

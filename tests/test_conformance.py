@@ -55,6 +55,8 @@ def finite(name):
             return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, learner=learner, seed=3)
         case ["CUCBVI", "known"]:
             return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, seed=3)
+        case ["CUCBVI", "decisions"]:
+            return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, condition="decisions", seed=3)
         case ["CUCBVI", "unknown"]:
             return sf.CUCBVI(space, H, baseline=sf.Baseline(GRID.baseline), alpha=0.4, seed=3)
         case ["CUCBVI", "printed"]:
@@ -68,7 +70,7 @@ AVERAGE = ["fixed", "UCRL2", "UCRL2 dynamic", "PSRL", "PSRL informed", "CUCRL2 u
 AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "induction", "decisions")]
 LEARNERS = ["UCBVI boxes", "UCBVI staged", "UCBVI hoeffding", "UCBVI freedman", "EULER", "EULER staged"]
 LEARNERS += ["PSRL", "PSRL staged"]
-CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "unknown", "printed", "EULER", "PSRL")]
+CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "decisions", "unknown", "printed", "EULER", "PSRL")]
 steps = pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.slow)])
 
 

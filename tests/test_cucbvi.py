@@ -115,11 +115,11 @@ def test_bounds_that_differ_when_asked_again_break_nothing(seed):
 
 
 @pytest.mark.slow
-def test_the_campaign_prints_one_line_and_exits_with_nothing_when_nothing_is_violated():
+def test_the_campaign_prints_its_lines_and_exits_with_nothing_when_nothing_is_violated():
     script = Path(nasty.__file__)
     done = subprocess.run([sys.executable, script, "3", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.fullmatch(r"3 problems, 9 runs, .*, 0 violations\n", done.stdout)
+    assert re.fullmatch(r"(3 problems, 9 runs, .*, 0 violations\n){2}", done.stdout)
 
 
 class Liar(EpisodicLearner):
@@ -513,7 +513,7 @@ def test_with_honest_sets_an_unknown_baseline_lets_it_explore_in_the_end():
     run = simulate(problem, agent, episodes=3000, seed=1)
     assert run.explored.sum() > 100
     assert oracle.evaluate(run, problem, 0.05).violations == 0
-    assert run.baseline_episodes > 1000  # it did not come for nothing
+    assert run.baseline_episodes > 500  # it did not come for nothing
 
 
 @pytest.mark.parametrize("learn_from", ["all", "optimistic"])
@@ -930,7 +930,8 @@ def test_a_learner_that_proposes_another_number_of_rules_is_refused_and_nothing_
         agent.begin(0)
     after = agent.state_dict()
     for state in (before, after):
-        del state["check"]["checked_at"], state["checksum"]  # that the declared baseline was looked at is remembered
+        del state["check"]["checked_at"], state["check"]["set_due_at"]  # that the baseline was looked at is remembered
+        del state["checksum"]
     assert same(before, after)
 
 

@@ -126,6 +126,10 @@ RUNS: dict[str, tuple[Callable[[], Run | EpisodicRun], tuple[int, int, int]]] = 
     ),
     "CUCB-VI": (
         lambda: episodic(1_000, alpha=0.1),
+        (1000, 578, 2988913927),
+    ),
+    "CUCB-VI, the set alone": (
+        lambda: episodic(1_000, alpha=0.1, pooled=False),
         (1000, 285, 413381405),
     ),
     "CUCB-VI, simplified": (

@@ -8,6 +8,8 @@ import pytest
 
 import adversarial
 import surefooted as sf
+from surefooted.agents import wording
+from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.bandits import BernoulliArms, ConservativeLinearUCB, ConservativeUCB, linear_contextual, simulate_arms
 from surefooted.bandits.mean_check import BETS, MeanCheck
@@ -134,6 +136,40 @@ def test_wrong_values_are_found(starts_only):
             assert again.load_state_dict(pickle.loads(pickle.dumps(agent.state_dict()))).contradictions
 
 
+class NeverTheBaseline(UCBVILearner):
+    """Proposes action 1 everywhere."""
+
+    def propose(self):
+        return sf.Policy.always(self.space, 1)
+
+
+@pytest.mark.parametrize("condition", ["replay", "decisions"])
+def test_a_baseline_that_looks_too_bad_to_be_played_is_played_from_time_to_time(condition):
+    """It earns 0.8 and was declared to earn 0.3. The learner never proposes it, and what it proposes earns 0.6."""
+    mdp = sf.TabularMDP.from_arrays(np.ones((1, 2, 1)), np.array([[0.8, 0.6]]), noise=BERNOULLI)
+    problem = Problem("two arms", mdp, sf.Policy.always(mdp.space, 0), 0, horizon=1)
+    for declared, episodes in ((0.3, 5_000), (0.8, 1_500)):
+        baseline = sf.Baseline(problem.baseline, values=np.array([[declared], [0.0]]))
+        learner = NeverTheBaseline(problem.space, 1, delta=0.025)
+        agent = sf.CUCBVI(mdp.space, 1, baseline=baseline, alpha=0.5, delta=0.05, condition=condition, learner=learner)
+        sf.simulate(problem, agent, episodes=episodes, seed=0)
+        own = np.cumsum([decision.role == "baseline" for decision in agent.decisions])
+        assert np.all(own >= np.sqrt(np.arange(1, episodes + 1)) - 31)
+        assert bool(agent.contradictions) == (declared == 0.3)
+        if agent.contradictions:
+            assert any(decision.reason == wording.SPOT_CHECK for decision in agent.decisions)
+
+
+@conditions
+def test_over_many_steps_too_the_baseline_is_played_from_time_to_time(condition):
+    mdp = sf.TabularMDP.from_arrays(np.ones((1, 2, 1)), np.array([[0.8, 0.6]]), noise=BERNOULLI)
+    problem = Problem("two arms", mdp, sf.Policy.always(mdp.space, 0), 0)
+    baseline, learner = sf.Baseline(problem.baseline, 0.3, np.zeros(1)), LikesTheWorst(mdp.space)
+    agent = sf.CUCRL2(mdp.space, baseline=baseline, alpha=0.9, condition=condition, learner=learner)
+    sf.simulate(problem, agent, 20_000, seed=0)
+    assert says_so(agent) and any(decision.reason == wording.SPOT_CHECK for decision in agent.decisions)
+
+
 # -- bandits ----------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +184,25 @@ def test_a_wrong_mean_of_the_baseline_arm_is_found(declared):
     right = ConservativeUCB(3, alpha=0.1, baseline_mean=0.8)
     simulate_arms(arms, right, 2_000, seed=0)
     assert right.contradictions == [] and ConservativeUCB(3, alpha=0.1).contradictions == []
+
+
+@pytest.mark.parametrize("kind", ["arms", "linear"])
+def test_a_baseline_arm_that_looks_too_bad_is_played_from_time_to_time(kind):
+    """It earns 0.8 and was declared to earn 0.3; the other arm earns 0.6."""
+    rng, arms, reasons = np.random.default_rng(0), BernoulliArms([0.8, 0.6]), []
+    agent = ConservativeUCB(2, alpha=0.5, baseline_mean=0.3)
+    if kind == "linear":
+        agent = ConservativeLinearUCB(2, alpha=0.9, sigma=0.5, bound=1.0)
+    features = [[0.1, 0.0], [0.0, 0.6]]  # nor can the first arm look good: |θ| <= 1
+    for _ in range(5_000):
+        decision = agent.act() if kind == "arms" else agent.act(features, 0, 0.3)
+        reward = arms.draw(rng, decision.action)
+        agent.observe(decision.action, reward) if kind == "arms" else agent.observe(reward)
+        reasons.append(decision.reason)
+        if agent.contradictions:
+            break
+    assert agent.contradictions and wording.SPOT_CHECK in reasons
+    assert type(agent.check).__name__ == ("BaselineCheck" if kind == "arms" else "MeanCheck")
 
 
 def test_wrong_means_of_contextual_baselines_are_found():

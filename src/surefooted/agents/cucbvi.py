@@ -8,11 +8,15 @@ import numpy as np
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.effort import EpisodeEffort
+from surefooted.agents.episode_settings import Condition, baseline_faults, condition_faults
+from surefooted.agents.episode_steps import EpisodeSteps
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.episodic_learner import EpisodicLearner
 from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.arrays import is_whole
-from surefooted.certificates.episodes import EpisodeCertificate
+from surefooted.certificates.account import Account
+from surefooted.certificates.episodes import EpisodeCertificate, EpisodeOffer, Pooling
+from surefooted.certificates.shares import Shares, share
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import NOT_EXPLORED, BaselineCheck, all_explored
 from surefooted.knowledge.knowledge import Knowledge
@@ -24,8 +28,11 @@ from surefooted.tables.space import Floats, Ints, Space
 SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
 
 
-class CUCBVI(EpisodicPlayer):
+class CUCBVI(EpisodeSteps):
     """Plays a learner's policy for an episode if the condition is proved to hold after it, and the baseline otherwise.
+
+    With condition="decisions" it asks before every step: an account pays for each departure from the baseline. After
+    every episode, the departures so far are worth at least -α times what the baseline earns from all starts so far.
 
     If the baseline does not earn what was declared of it, it plays the baseline for ever (`knowledge.baseline_check`).
 
@@ -34,12 +41,16 @@ class CUCBVI(EpisodicPlayer):
     space : the states and their actions
     horizon : H, the number of steps of an episode
     baseline : the policy in use today, with its values if they are known
-    alpha : the share of the baseline's reward that may be lost, between 0 and 1
-    delta : the probability with which the condition may fail (0.05)
+    alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
+    delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
     learner : what proposes policies and bounds them; UCBVI's unless given
-    learn_from : "all" episodes, or the "optimistic" ones only (the paper)
+    condition : "replay" (the paper's) or "decisions", which needs the baseline's values of all stages
+    allowance : for "decisions", an amount that may be lost in all, beside alpha
+    learn_from : for "replay", as the three that follow: "all" episodes, or the "optimistic" ones only (the paper)
     reevaluate : True: bound past policies again with today's set and keep the best bound. False (the paper): keep the
         bound from when each was played
+    pooled : bound what all explored episodes earn by what they did earn, too, and use the better bound. Needs bounded
+        rewards, and `delta` if a learner is given. None: wherever this is possible, unless `reevaluate` is False
     patience : Before it refuses, the agent reviews the past if, since the last review, the explored episodes grew by
         this share or all episodes by five times this share. 0: before every refusal
     seed : of the random numbers that a randomised policy needs
@@ -70,96 +81,150 @@ class CUCBVI(EpisodicPlayer):
         alpha: float,
         delta: float | None = None,
         learner: EpisodicLearner | EpisodicPlayer | None = None,
+        condition: Condition = "replay",
+        allowance: float = 0.0,
         learn_from: Literal["all", "optimistic"] = "all",
         reevaluate: bool = True,
+        pooled: bool | None = None,
         patience: float = 0.1,
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
         if not is_whole(horizon, 1):
             raise InvalidInput("no such agent", [f"horizon {horizon} must be a positive whole number"])
-        faults = _baseline_faults(baseline, space, int(horizon))
-        if not 0 < alpha < 1:
-            faults.append(f"alpha {alpha} must lie strictly between 0 and 1")
+        faults = baseline_faults(baseline, space, int(horizon))
+        faults += condition_faults(condition, baseline, alpha, allowance)
         if learn_from not in ("all", "optimistic"):
             faults.append(f"learn_from {learn_from!r} must be 'all' or 'optimistic'")
         if learn_from == "optimistic" and baseline.values is None:
             faults.append("learn_from='optimistic' with an unknown baseline: nothing would ever be learnt of it")
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
-        options |= {} if delta is None else {"delta": delta}
         held = learner.learner if isinstance(learner, EpisodicPlayer) else learner
         if held is not None and options:
             faults.append(f"{', '.join(options)}: a learner is given, so these options of UCBVI have no effect")
         if not isinstance(held, EpisodicLearner | None):
             faults.append(f"the learner must be an EpisodicLearner or an agent that has one, not {type(held).__name__}")
+            held = None
         elif held is not None and (held.space != space or held.horizon != horizon):
             faults.append(f"the learner is on {held.space} with horizon {held.horizon}")
+        bounded = bool(options.get("bounded", True)) if held is None else held.bounded
+        by_account = condition == "decisions"
+        if by_account and (pooled or learn_from != "all" or not bounded):
+            faults.append('condition="decisions" learns from all episodes, needs bounded rewards, and pools its steps')
+        has_share = held is None or delta is not None  # of δ, for something beside the bounds of the learner
+        if pooled is None:
+            pooled = reevaluate and bounded and not by_account and has_share
+        elif pooled and not bounded:
+            faults.append("pooled=True needs bounded rewards: otherwise a return may be arbitrarily small")
+        knowledge = options.get("knowledge") if held is None else held.belief.knowledge
+        by_set = not by_account or (knowledge is not None and has_share)
+        try:
+            shares = share(delta, None if held is None else held.delta, by_set, by_account or pooled)
+        except InvalidInput as error:
+            faults += error.faults
         if faults:
             raise InvalidInput("no such agent", faults)
-        super().__init__(held or UCBVILearner(space, horizon, **options), seed)
-        self.baseline, self.alpha = baseline, alpha
+        self.shares: Shares = shares
+        self.pooling = Pooling(shares.of_outcomes, horizon * space.r_max) if pooled else None
+        account = Account(space, baseline, alpha, shares.of_outcomes, allowance=allowance) if by_account else None
+        held = held or UCBVILearner(space, horizon, delta=shares.of_learner, **options)
+        super().__init__(held, seed, account)
+        self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.learn_from, self.reevaluate = learn_from, reevaluate
-        self.certificate = self._new_certificate()
+        self.certificate = self._new_certificate()  # with an account, it stays empty
         self.policy_id(baseline.policy)  # policy 0
-        self.check = BaselineCheck(baseline, self.learner.delta, self.horizon, self.bounded)
+        self.check = BaselineCheck(baseline, self.delta, self.horizon, self.bounded)
         self.effort = EpisodeEffort(patience)
 
+    @property
+    def delta(self) -> float:
+        """The probability with which the condition may fail."""
+        return self.shares.total
+
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
-        """Steps 1 to 3 of Fig. `cucbvi`."""
-        contradictions = self.learner.compare() + self.check.compare(self.learner.belief.from_data)
-        if contradictions:  # what was proved may be wrong: play safe until told otherwise
+        """Steps 1 to 3 of Fig. `cucbvi`; with an account, steps 2 and 3 come before every step."""
+        if contradictions := self._compare():  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(s, contradictions)
+        if self.account is not None:
+            return self._by_account(self.account, s)
         policy = self.learner.propose()  # step 1
-        known = self.known_id(policy)
-        self._bound_baseline(self.certificate)
-        if known == 0:
+        self._bound_baseline()
+        if self.known_id(policy) == 0:
             return self._play_baseline(s, wording.PROPOSES_BASELINE)
-        bound = float(self.learner.bound([policy], "pessimistic")[0, s])  # step 2
-        offer = self.certificate.offer(known, s, bound)
-        if not offer.enough and self._review_is_due():
-            self._review()
-            offer = self.certificate.offer(known, s, offer.bound)
+        offer = self._offer(policy, s)  # step 2
         if not offer.enough:  # step 3
             return self._play_baseline(s, wording.episode_does_not_pay(*offer))
+        if self.check.spot_check_is_due(s):
+            return self._play_baseline(s, wording.SPOT_CHECK)
+        return self._explore(policy, s, offer)
+
+    def _compare(self) -> list[str]:
+        """What contradicts what was declared, of the problem or of the baseline."""
+        learner = self.learner
+        return learner.compare() + self.check.compare(learner.belief.from_data, learner.counts.total)
+
+    def _offer(self, policy: Policy, s: int) -> EpisodeOffer:
+        """What an episode of the policy from s is proved to earn, and to leave; after a review, if it is not enough."""
+        known = self.known_id(policy)
+        offer = self.certificate.offer(known, s, float(self.learner.bound([policy], "pessimistic")[0, s]))
+        if offer.enough or not self._review_is_due():
+            return offer
+        self._review()
+        return self.certificate.offer(known, s, offer.bound)
+
+    def _explore(self, policy: Policy, s: int, offer: EpisodeOffer) -> tuple[Policy, Decision]:
         decision = self._decision("optimistic", wording.episode_pays(*offer), self.policy_id(policy))
         self.certificate.explored(decision.policy, s, offer.bound)
         return policy, decision
 
+    def _by_account(self, account: Account, s: int) -> tuple[Policy, Decision]:
+        """An episode of which the account decides every step, unless it saves up first."""
+        if self.shares.of_set:
+            account.review(self.learner.plausible())
+        if missing := self.missing(s):
+            return self.baseline_only(s, missing)
+        if self.check.spot_check_is_due(s):
+            return self.baseline_only(s, wording.SPOT_CHECK)
+        return self.step_by_step(s, self.learner.propose())
+
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> None:
         """Step 4: add the episode to the history. What the baseline earned is compared with what was declared."""
-        mine = self.decisions[-1].policy == 0
-        others = NOT_EXPLORED if mine else all_explored(self.horizon)
+        others = NOT_EXPLORED if self.decisions[-1].policy == 0 else all_explored(self.horizon)
+        if self.account is not None:
+            others = self.explored_steps[-1]
         self.check.add(self.starts[-1], pairs, rewards, next_states, others)
+        self.certificate.earned(float(rewards.sum()))
         if self.learn_from == "all" or self.decisions[-1].role == "optimistic":
             super().learn(pairs, rewards, next_states, noise)
 
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before.
 
-        Everything that was proved with what was declared before is forgotten, and the past is bounded again.
+        Everything that was proved with what was declared before is forgotten, and the past is bounded again. What
+        follows from the returns alone stays proved.
         """
         self.learner.trust(knowledge, begun=self.h < self.horizon)
-        certificate, explored = self._new_certificate(), self.certificate.policies
-        self._bound_baseline(certificate)
-        bounds = dict(zip(explored, self._bounds(explored), strict=True)) if explored else {}
-        for s, decision in zip(self.starts, self.decisions, strict=True):
-            if decision.policy in bounds:
-                certificate.explored(decision.policy, s, float(bounds[decision.policy][s]))
-            else:
-                certificate.conserved(s)
-        self.certificate, self.effort = certificate, EpisodeEffort(self.effort.patience)
+        if self.account is not None:
+            self.account.forget_sets()
+            return
+        explored = self.certificate.policies
+        self.certificate.forget_baseline()
+        self._bound_baseline()
+        if explored:
+            self.certificate.restart(explored, self._bounds(explored))
+        self.effort = EpisodeEffort(self.effort.patience)
 
     def _new_certificate(self) -> EpisodeCertificate:
         """One that has seen no episode."""
         values = self.baseline.start_values
-        return EpisodeCertificate(self.space.n_states, self.alpha, values, self.reevaluate)
+        return EpisodeCertificate(self.space.n_states, self.alpha, values, self.reevaluate, self.pooling)
 
-    def _bound_baseline(self, certificate: EpisodeCertificate) -> None:
-        """Tell a certificate what the baseline earns, if it has to be estimated."""
-        if not certificate.is_known:
+    def _bound_baseline(self) -> None:
+        """Tell the certificate what the baseline earns, if that has to be estimated."""
+        if not self.certificate.is_known:
             low, high = (self.learner.bound([self.baseline.policy], side)[0] for side in SIDES)
-            certificate.tighten_baseline(low, high)
+            self.certificate.tighten_baseline(low, high)
 
     def _review_is_due(self) -> bool:
         return self.reevaluate and self.effort.review_is_due(self.episodes, self.certificate.n_explored)
@@ -180,8 +245,10 @@ class CUCBVI(EpisodicPlayer):
 
     def _keep_to_baseline(self, s: int, contradictions: list[str]) -> tuple[Policy, Decision]:
         """Play the baseline without proving anything."""
-        self.certificate.conserved(s)
         reason = wording.contradicted(contradictions)
+        if self.account is not None:
+            return self.baseline_only(s, reason)
+        self.certificate.conserved(s)
         return self.baseline.policy, Decision("baseline", reason, -1, self.horizon * self.episodes, 0, self.horizon)
 
     def _decision(self, role: Role, reason: str, policy: int) -> Decision:
@@ -191,8 +258,10 @@ class CUCBVI(EpisodicPlayer):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        own = {name: getattr(self, name) for name in ("baseline", "alpha", "learn_from", "reevaluate")}
-        return super().arguments() | own | {"patience": self.effort.patience}
+        names = ("baseline", "alpha", "delta", "condition", "learn_from", "reevaluate")
+        own = {name: getattr(self, name) for name in names} | {"patience": self.effort.patience}
+        allowance = 0.0 if self.account is None else self.account.allowance
+        return super().arguments() | own | {"pooled": self.pooling is not None, "allowance": allowance}
 
     def _contents(self) -> dict[str, Any]:
         own = {"certificate": self.certificate.state_dict(), "effort": self.effort.state_dict()}
@@ -203,19 +272,3 @@ class CUCBVI(EpisodicPlayer):
         self.certificate = self.certificate.restored(state["certificate"])
         self.effort = EpisodeEffort(**state["effort"])
         self.check = self.check.restored(state["check"])
-
-
-def _baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]:
-    """Why a baseline is none for episodes of a space."""
-    faults, values = [], baseline.values
-    if baseline.policy.space != space:
-        faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
-    if baseline.policy.horizon not in (None, horizon):
-        faults.append(f"the baseline has {baseline.policy.horizon} decision rules, the horizon is {horizon}")
-    if baseline.gain is not None:
-        faults.append("the baseline has a gain: over a finite horizon give its `values`, or neither")
-    if values is not None and values.ndim == 2 and len(values) != horizon + 1:
-        faults.append(f"the baseline's values have {len(values)} stages, not [S] or [{horizon + 1}, S]")
-    if values is not None and np.any(values > horizon * space.r_max * (1 + 1e-9)):
-        faults.append(f"the baseline's values exceed {horizon} x r_max: no policy could have them")
-    return faults

@@ -21,6 +21,7 @@ from surefooted.certificates.account import Account
 from surefooted.certificates.certificate import Certificate, Offer, Past, Question
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
+from surefooted.certificates.shares import share
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
@@ -48,7 +49,7 @@ class CUCRL2(StepByStep[AverageLearner]):
     space : the states and their actions
     baseline : the policy in use today, with its gain and bias if they are known
     alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
-    delta : the probability with which the condition may fail (0.05)
+    delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
     learner : what proposes policies; UCRL2's unless given
     condition : "replay" (the paper's) or "decisions", which explores far sooner and needs gain and bias of the baseline
     strict : keep a reserve for the way back to the baseline; without it (the paper), the condition can be violated
@@ -114,32 +115,33 @@ class CUCRL2(StepByStep[AverageLearner]):
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
         held = learner.learner if isinstance(learner, AveragePlayer) else learner
-        if held is not None and (options or (delta is not None and condition == "replay")):
-            given = ["delta"] * (delta is not None) + list(options)
-            faults.append(f"{', '.join(given)}: a learner is given, so these options of UCRL2 have no effect")
+        if held is not None and options:
+            faults.append(f"{', '.join(options)}: a learner is given, so these options of UCRL2 have no effect")
         if not isinstance(held, AverageLearner | None):
             faults.append(f"the learner must be an AverageLearner or an agent that has one, not {type(held).__name__}")
+            held = None
         elif held is not None and held.space != space:
             faults.append(f"the learner is on {held.space}, the agent on {space}")
+        by_account, has_share = condition == "decisions", held is None or delta is not None
+        knowledge = options.get("knowledge") if held is None else held.belief.knowledge
+        by_set = not by_account or (knowledge is not None and has_share)
+        try:
+            self.shares = share(delta, None if held is None else held.delta, by_set, by_account)
+        except InvalidInput as error:
+            faults += error.faults
         if faults:
             raise InvalidInput("no such agent", faults)
-        by_account = condition == "decisions"
-        self.uses_set = by_account and (options.get("knowledge") or (held and held.belief.knowledge)) is not None
-        if held is None:
-            total = 0.05 if delta is None else delta
-            held = UCRL2Learner(space, delta=total / 2 if self.uses_set else total, **options)
+        held = held or UCRL2Learner(space, delta=self.shares.of_learner, **options)
         account = None
         if by_account:
-            share = _share(delta, held, self.uses_set)
-            account = Account(space, baseline, alpha, share, strict, allowance)
+            account = Account(space, baseline, alpha, self.shares.of_outcomes, strict, allowance)
         super().__init__(held, seed, account)
         self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
-        level = held.delta if account is None else account.delta
-        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": level}
+        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": self.shares.total}
         self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict)
         self.policies.id_of(baseline.policy)  # policy 0
-        self.check = BaselineCheck(baseline, level, bounded=held.bounded)
+        self.check = BaselineCheck(baseline, self.shares.total, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)
         self.last_length = 0  # T_{k-1}
         self.trusted_at = 0  # the step at which `trust` was last called
@@ -163,16 +165,19 @@ class CUCRL2(StepByStep[AverageLearner]):
 
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
-        contradictions = self.learner.compare() + self.check.compare(self.learner.belief.from_data)
-        plausible = self.learner.plausible()  # step 2
+        learner = self.learner
+        contradictions = learner.compare() + self.check.compare(learner.belief.from_data, learner.counts.total)
+        plausible = learner.plausible()  # step 2
         self._record_episode(plausible)
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(wording.contradicted(contradictions), self._pause)
+        if self.check.spot_check_is_due():
+            return self._keep_to_baseline(wording.SPOT_CHECK, self._pause)
         if self.certificate is not None and self.affordable and (rest := self.effort.rest(self.t)):
             return self._keep_to_baseline(wording.RESTS, rest)
-        plan = self.learner.propose(plausible, self.t)  # step 3
+        plan = learner.propose(plausible, self.t)  # step 3
         if self.account is not None:
-            if self.uses_set:
+            if self.shares.of_set:
                 self.account.review(plausible)
             return self.step_by_step(plan)
         return self._by_certificate(plausible, plan)
@@ -284,20 +289,6 @@ def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowanc
         what = "it compares each decision with the baseline's, by the baseline's gain and bias: declare both"
         faults.append(f'condition="decisions" needs more than the policy: {what}, or choose condition="replay"')
     return faults
-
-
-def _share(delta: float | None, learner: AverageLearner, uses_set: bool) -> float:
-    """The share of δ that an account gets: all of it or, if the set is used, what the set leaves.
-
-    If δ is not given, the set leaves as much as it has itself.
-    """
-    if not uses_set:
-        return learner.delta if delta is None else delta
-    share = learner.delta if delta is None else delta - learner.delta
-    if share <= 0:
-        fault = f"delta {delta} leaves nothing for the account: the learner's set has {learner.delta}"
-        raise InvalidInput("no such agent", [fault])
-    return share
 
 
 def _certificate(name: CertificateName, baseline: Baseline, alpha: float, strict: bool) -> Certificate:

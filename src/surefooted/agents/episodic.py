@@ -12,16 +12,19 @@ import numpy as np
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic_learner import EpisodicLearner
 from surefooted.agents.player import Player
+from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats, Ints
+from surefooted.tables.space import Bools, Floats, Ints
 
 
 class EpisodicPlayer(Player[EpisodicLearner]):
     """Plays episodes, and records their starts, distinct policies and decisions."""
 
     unit = "episode"
+    account: Account | None = None  # asked before every step, if the player keeps one
+    explored_steps: list[Bools]  # with an account: of each episode, which steps played the proposal, [H]
 
     def __init__(self, learner: EpisodicLearner, seed: int | np.random.Generator = 0) -> None:
         super().__init__(learner, seed)
@@ -77,19 +80,29 @@ class EpisodicPlayer(Player[EpisodicLearner]):
             self.noise = told if self.h == 0 or self.noise is None else np.concatenate([self.noise, told])
         self.learner.belief.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
         self.pairs[self.h], self.rewards[self.h], self.next_states[self.h] = pair, reward, s_next
-        if not self.current()[0].is_deterministic:
+        if self.draws:
             self.coin.use(1)
-        self.h, self.state = self.h + 1, s_next
+        h, self.h, self.state = self.h, self.h + 1, s_next
+        self.settle(h, int(s), self.pairs[h : h + 1], self.rewards[h : h + 1], self.next_states[h : h + 1])
         if self.h == self.horizon:
             self.learn(self.pairs, self.rewards, self.next_states, self.noise)
 
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
         """Take in the episode that a simulator played with `policy` and `coin`."""
-        if not self.current()[0].is_deterministic:
+        if self.draws:
             self.coin.use(self.horizon)
         self.h, self.state, self.noise = self.horizon, int(next_states[-1]), noise
         self.learner.belief.notice(pairs, rewards, next_states, noise)
+        self.settle(0, self.starts[-1], pairs, rewards, next_states)
         self.learn(pairs, rewards, next_states, noise)
+
+    def settle(self, h: int, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Steps from stage h and state s on were played. An account settles them before anything is learnt of them."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether each step of the episode under way uses a random number."""
+        return not self.current()[0].is_deterministic
 
     def current(self) -> tuple[Policy, int]:
         """The policy under way and its stage."""

@@ -8,6 +8,7 @@ from surefooted.certificates.certificate import Offer
 
 STEP_BY_STEP = "Plays what the learner proposes wherever the account pays for it, and the baseline elsewhere."
 PROPOSES_BASELINE = "Plays the baseline: the learner proposes it too."
+SPOT_CHECK = "Plays the baseline, to compare what it earns with what was declared of it."
 RESTS = "Plays the baseline: on so large a problem, the agent does not ask at every step whether exploring is safe."
 OPTIMISTIC = "Explores: the best policy in the best plausible MDP."
 SAMPLED = "Explores: the best policy in an MDP drawn from the posterior."
@@ -67,6 +68,11 @@ def does_not_depart(deposit: float, balance: float) -> str:
     if balance < 0:
         return f"Plays the baseline: {-balance:.3g} must be saved up before anything can be explored."
     return f"Plays the baseline: exploring could cost {deposit:.3g} in the long run; {balance:.3g} is in the account."
+
+
+def saves_up(value: float, balance: float) -> str:
+    """The account could not pay for a whole episode."""
+    return f"Plays the baseline: an episode of exploring could cost {value:.3g}; {balance:.3g} is in the account."
 
 
 def episode_pays(bound: float, margin: float) -> str:

@@ -1,6 +1,7 @@
 """The rule that conservative bandits share: play the optimistic arm if the margin stays proved, else the baseline."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision
@@ -11,15 +12,24 @@ def keep_to_baseline(baseline: int, t: int, contradictions: Sequence[str]) -> De
     return Decision("baseline", wording.contradicted(contradictions), baseline, t, length=1)
 
 
-def decide(
-    optimist: int, baseline: int, upper: float, allowed: bool, after: float, t: int, terms: Mapping[str, float]
-) -> Decision:
-    """What to play after t rounds.
+class Question(NamedTuple):
+    """Whether to play the arm with the largest upper bound after t rounds."""
 
-    `upper` bounds the mean of the arm `optimist`; `after` is the proved margin if that arm is played, and `allowed`
-    whether it may be. The sum of `terms` is the proved margin now.
-    """
+    optimist: int
+    baseline: int
+    upper: float  # a bound on the mean of the arm `optimist`
+    allowed: bool  # whether it may be played
+    after: float  # the proved margin if it is played
+    t: int
+    spot_check: bool  # whether the baseline must be played, to compare it with what was declared
+
+
+def decide(question: Question, terms: Mapping[str, float]) -> Decision:
+    """What to play. The sum of `terms` is the proved margin now."""
+    optimist, baseline, upper, allowed, after, t, spot_check = question
     budget = sum(terms.values())
+    if allowed and optimist != baseline and spot_check:
+        return Decision("baseline", wording.SPOT_CHECK, baseline, t, length=1, budget=budget, terms=terms)
     if allowed and optimist != baseline:
         reason = f"Explores arm {optimist}: its mean may be {upper:.4g}, and at least {after:.4g} stays saved up."
         return Decision("optimistic", reason, optimist, t, length=1, budget=budget, terms=terms)

@@ -15,6 +15,10 @@ is the baseline, the round counts as a baseline round: it earns the known mean a
 
 CLUCB2 as printed minimises <θ, what was earned> and maximises <θ, what is owed> over separate θ. One θ for both is
 tighter, since min (f - g) >= min f - max g for all f and g. It is valid, since θ* is one θ.
+
+With `pooled`, the rewards of the optimistic rounds bound the sum of their means beside the ellipsoid: it is at least
+their sum minus `most_luck`, for all rounds at once, with a δ of its own. Then <θ, z> need not be bounded. The better
+bound counts. It may also be an earlier one, to which the features of the optimistic rounds since are added.
 """
 
 from collections.abc import Mapping
@@ -27,10 +31,13 @@ from numpy.typing import ArrayLike
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole, real_numbers
-from surefooted.bandits._decide import decide, keep_to_baseline
+from surefooted.bandits._decide import Question, decide, keep_to_baseline
 from surefooted.bandits.ellipsoid import Ellipsoid
 from surefooted.bandits.mean_check import MeanCheck
+from surefooted.certificates.pooled import most_luck
+from surefooted.certificates.shares import share
 from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.kernels.martingale import OUTWARDS
 from surefooted.tables.space import Floats
 
 LARGEST = 1e6  # the largest |φ|² / λ; beyond it, λ is lost in the rounding of V
@@ -44,14 +51,19 @@ class Balance:
     known: float
     w: Floats  # [d]
 
+    def plus(self, change: "Balance") -> "Balance":
+        """After a change."""
+        return Balance(self.known + change.known, self.w + change.w)
+
 
 class Asked(NamedTuple):
     """The round that `observe` will be about."""
 
     phi: Floats  # [d], of the arm to play
     learns: bool
-    follows: Balance
-    declared: float | None  # the mean of that arm, if it is the baseline and its mean was declared
+    change: Balance
+    explores: bool
+    declared: float | None  # the mean of the baseline, if it was declared
 
 
 class ConservativeLinearUCB(Restorable):
@@ -67,7 +79,8 @@ class ConservativeLinearUCB(Restorable):
     - `sigma`: the noise is σ-sub-Gaussian.
     - `bound`: B with |θ*| <= B.
     - `lambda_`: the ridge λ.
-    - `delta`: the probability that the ellipsoid may miss θ*.
+    - `delta`: the probability that a bound may fail.
+    - `pooled`: use the bound from all rewards, too; it and the ellipsoid have half of `delta` each. False: as printed.
     - `learn_from`: "all" rounds, or only "optimistic" ones, as printed for CLUCB.
 
     Declared means are compared with what the baseline earns. If they are wrong, the baseline is played for ever, and
@@ -87,19 +100,24 @@ class ConservativeLinearUCB(Restorable):
         lambda_: float = 1.0,
         delta: float = 0.05,
         learn_from: LearnFrom = "all",
+        pooled: bool = False,
     ) -> None:
         faults = [] if 0 < alpha <= 1 else [f"alpha {alpha} must lie in (0, 1]"]
         if learn_from not in ("all", "optimistic"):
             faults.append(f'learn_from {learn_from!r} must be "all" or "optimistic"')
         try:
-            self.ellipsoid = Ellipsoid(dimension, sigma=sigma, bound=bound, lambda_=lambda_, delta=delta)
+            of_set = share(delta, None, by_set=True, by_outcomes=pooled).of_set if 0 < delta < 1 else delta
+            self.ellipsoid = Ellipsoid(dimension, sigma=sigma, bound=bound, lambda_=lambda_, delta=of_set)
         except InvalidInput as error:
             faults += error.faults
         if faults:
             raise InvalidInput("this agent cannot be built", faults)
-        self.alpha, self.learn_from = alpha, learn_from
+        self.alpha, self.delta, self.learn_from, self.pooled = alpha, delta, learn_from, pooled
         self.t = 0  # rounds played
         self.balance = Balance(0.0, np.zeros(self.dimension))
+        self.since = self.balance  # with what rewards prove of the optimistic rounds up to the best moment
+        self.earned, self.gross = 0.0, 0.0  # the sum of the rewards of optimistic rounds, and of their sizes
+        self.explored, self.z = 0, np.zeros(self.dimension)  # the number of these rounds, and z
         self.check = MeanCheck(sigma, bound, delta)
         self.asked: Asked | None = None  # by `act`
 
@@ -116,17 +134,17 @@ class ConservativeLinearUCB(Restorable):
         phi, baseline = self._checked(features, baseline, baseline_mean)
         upper = self.ellipsoid.bounds(phi)[1]
         optimist = int(np.argmax(upper))
-        follows = {arm: self._played(phi, arm, baseline, baseline_mean) for arm in (optimist, baseline)}
-        proved = self.ellipsoid.bounds(np.array([self.balance.w, follows[optimist].w]))[0]
-        after = float(follows[optimist].known + proved[1])
+        changes = {arm: self._change(phi, arm, baseline, baseline_mean) for arm in (optimist, baseline)}
+        terms, after = self._proved(), sum(self._proved(changes[optimist]).values())
         allowed = self.alpha == 1 or after >= 0  # no mean is negative, so alpha = 1 allows everything
-        terms = {"known": self.balance.known, "estimated": float(proved[0])}
-        decision = decide(optimist, baseline, float(upper[optimist]), allowed, after, self.t, terms)
+        due = self.alpha < 1 and baseline_mean is not None and self.check.spot_check_is_due()
+        question = Question(optimist, baseline, float(upper[optimist]), allowed, after, self.t, due)
+        decision = decide(question, terms)
         if self.check.found:
             decision = keep_to_baseline(baseline, self.t, self.check.found)
         learns = self.learn_from == "all" or decision.action == optimist
-        declared = baseline_mean if decision.action == baseline else None
-        self.asked = Asked(phi[decision.action], learns, follows[decision.action], declared)
+        explores = decision.action != baseline
+        self.asked = Asked(phi[decision.action], learns, changes[decision.action], explores, baseline_mean)
         return decision
 
     def observe(self, reward: float) -> None:
@@ -139,22 +157,44 @@ class ConservativeLinearUCB(Restorable):
         if asked.learns:
             self.ellipsoid.add(asked.phi, reward)
         if asked.declared is not None:
-            self.check.add(reward, asked.declared)
-        self.t, self.balance, self.asked = self.t + 1, asked.follows, None
+            self.check.add(None if asked.explores else reward, asked.declared)
+        self.t, self.asked = self.t + 1, None
+        self.balance, self.since = self.balance.plus(asked.change), self.since.plus(asked.change)
+        if asked.explores and self.pooled:
+            self._pool(asked.phi, reward)
+
+    def _pool(self, phi: Floats, reward: float) -> None:
+        """An optimistic round is over: its reward counts with those of all others."""
+        self.earned, self.gross = self.earned + reward, self.gross + abs(reward)
+        self.explored, self.z = self.explored + 1, self.z + phi
+        luck = most_luck(self.explored, self.ellipsoid.sigma, self.delta - self.ellipsoid.delta)
+        lower = self.earned - luck - OUTWARDS * (self.gross + luck)
+        pooled = Balance(self.balance.known + lower, self.balance.w - self.z)
+        estimated = self.ellipsoid.bounds(np.array([self.since.w, pooled.w]))[0]
+        if pooled.known + estimated[1] > self.since.known + estimated[0]:
+            self.since = pooled
+
+    def _proved(self, change: Balance | None = None) -> dict[str, float]:
+        """The margin that is proved, now or after a change, in two terms."""
+        balances = [self.balance, self.since] if self.pooled else [self.balance]
+        if change is not None:
+            balances = [balance.plus(change) for balance in balances]
+        estimated = self.ellipsoid.bounds(np.array([balance.w for balance in balances]))[0].tolist()
+        terms = [{"known": b.known, "estimated": value} for b, value in zip(balances, estimated, strict=True)]
+        return max(terms, key=lambda term: term["known"] + term["estimated"])
 
     @property
     def contradictions(self) -> list[str]:
         """What the baseline earned that contradicts its declared means; then it is played for ever."""
         return self.check.found.copy()
 
-    def _played(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
-        """The balance after `arm` is played: the mean of the arm is earned, (1 - α) of the baseline's mean is owed."""
-        known, w = self.balance.known, self.balance.w
+    def _change(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
+        """What playing `arm` adds: the mean of the arm is earned, (1 - α) of the baseline's mean is owed."""
         share = self.alpha if arm == baseline else self.alpha - 1  # of the baseline's mean
         gained = np.zeros(self.dimension) if arm == baseline else phi[arm]
         if baseline_mean is None:
-            return Balance(known, w + gained + share * phi[baseline])
-        return Balance(known + share * baseline_mean, w + gained)
+            return Balance(0.0, gained + share * phi[baseline])
+        return Balance(share * baseline_mean, gained)
 
     def _checked(self, features: ArrayLike, baseline: int, baseline_mean: float | None) -> tuple[Floats, int]:
         """The features as an array and the baseline as an int, or every fault of the round."""
@@ -179,19 +219,23 @@ class ConservativeLinearUCB(Restorable):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        of_set = {name: getattr(self.ellipsoid, name) for name in ("dimension", "sigma", "bound", "lambda_", "delta")}
-        return of_set | {"alpha": self.alpha, "learn_from": self.learn_from}
+        of_set = {name: getattr(self.ellipsoid, name) for name in ("dimension", "sigma", "bound", "lambda_")}
+        return of_set | {name: getattr(self, name) for name in ("alpha", "delta", "learn_from", "pooled")}
 
     def _contents(self) -> dict[str, Any]:
         return {
             "ellipsoid": self.ellipsoid.state_dict(),
             "t": self.t,
             "balance": self.balance,
+            "since": self.since,
+            "rewards": (self.earned, self.gross, self.explored, self.z.copy()),
             "asked": self.asked,
             "check": self.check.state_dict(),
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.ellipsoid.load_state_dict(state["ellipsoid"])
-        self.t, self.balance, self.asked = state["t"], state["balance"], state["asked"]
+        self.t, self.balance, self.since, self.asked = state["t"], state["balance"], state["since"], state["asked"]
+        self.earned, self.gross, self.explored, z = state["rewards"]
+        self.z = z.copy()
         self.check = self.check.restored(state["check"])

@@ -6,6 +6,10 @@ With T_i(t - 1) how often arm i was played before round t, μ_i its mean, and [�
 
 If every μ_i is in its interval, the arms I_s that are played satisfy Σ_{s<=t} μ_{I_s} >= (1 - α) t μ_0 in every round
 t: if J_t is played, because of the condition; if the baseline is played, because it adds α μ_0 >= 0 to the difference.
+
+Beside the intervals, the rewards of all rounds with other arms bound the sum of their means at once, with a δ of its
+own (`certificates.pooled`: a round is an episode of one step). What they prove up to some round, plus λ_i for each
+round since, may take the place of Σ_i T_i(t - 1) λ_i over these arms. The larger one counts.
 """
 
 from collections.abc import Mapping
@@ -16,7 +20,10 @@ import numpy as np
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole
-from surefooted.bandits._decide import decide, keep_to_baseline
+from surefooted.bandits._decide import Question, decide, keep_to_baseline
+from surefooted.certificates.episodes import LEAST
+from surefooted.certificates.pooled import PooledReturns
+from surefooted.certificates.shares import share
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
@@ -41,6 +48,7 @@ class ConservativeUCB(Restorable):
     - `baseline_mean`: μ_0, if it is known; it replaces both bounds of the baseline. It is compared with the rewards of
       the baseline; if it is wrong, the baseline is played for ever, and `contradictions` says why.
     - `delta`: the probability that a bound may fail.
+    - `pooled`: use the bound from all rewards, too; it and the intervals have half of `delta` each. False: Wu et al.
     - `confidence`: a function of `surefooted.confidence`, or `wu`; only its reward intervals are used.
     - `r_max`: the largest reward.
 
@@ -57,6 +65,7 @@ class ConservativeUCB(Restorable):
         delta: float = 0.05,
         confidence: Confidence = likelihood,
         r_max: float = 1.0,
+        pooled: bool = True,
     ) -> None:
         faults = [] if is_whole(n_arms, 1) else [f"n_arms {n_arms} must be a positive whole number"]
         if not faults and not (is_whole(baseline, 0) and baseline < n_arms):
@@ -78,6 +87,10 @@ class ConservativeUCB(Restorable):
         bias = None if baseline_mean is None else np.zeros(1)
         told = Baseline(Policy.always(space, self.baseline), gain=baseline_mean, bias=bias)
         self.check = BaselineCheck(told, delta)
+        self.shares = share(delta, None, by_set=True, by_outcomes=pooled)
+        self.pooled: PooledReturns | None = None  # from the first round with another arm on
+        self.at_once = 0.0  # the best bound from all rewards: what the rounds with other arms earned at least
+        self.covered = np.zeros(self.n_arms, dtype=np.int64)  # [n], the rounds in it
 
     @property
     def t(self) -> int:
@@ -93,7 +106,8 @@ class ConservativeUCB(Restorable):
         terms, visits = self._margin(lower, upper, self.counts.visits), self.counts.visits.copy()
         visits[optimist] += 1
         after = sum(self._margin(lower, upper, visits).values())
-        return decide(optimist, self.baseline, float(upper[optimist]), after >= 0, after, self.t, terms)
+        due = self.alpha < 1 and self.check.spot_check_is_due()
+        return decide(Question(optimist, self.baseline, float(upper[optimist]), after >= 0, after, self.t, due), terms)
 
     def observe(self, arm: int, reward: float) -> None:
         """Learn the reward of the arm that `act` asked for; another arm or an impossible reward is refused."""
@@ -101,11 +115,31 @@ class ConservativeUCB(Restorable):
         if arm != asked:
             fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
             raise InvalidInput("another arm was played", [fault])
+        bounds = self.bounds()
         self.counts.add(0, asked, reward, 0)
-        if asked == self.baseline:
-            nowhere = np.zeros(1, dtype=np.int64)
-            self.check.add(0, nowhere + asked, np.array([reward], dtype=np.float64), nowhere)
-            self.check.compare(self._valid)
+        if asked != self.baseline and self.shares.of_outcomes:
+            self._pool(float(reward), *bounds)
+        nowhere, explored = np.zeros(1, dtype=np.int64), np.array([asked != self.baseline])
+        self.check.add(0, nowhere + asked, np.array([reward], dtype=np.float64), nowhere, explored)
+        self.check.compare(self._valid, self.t)
+
+    def _pool(self, reward: float, lower: Floats, upper: Floats) -> None:
+        """Another arm than the baseline was played; the bounds are those from before its reward was known."""
+        guess = float(upper[self.baseline])
+        if self.pooled is None:
+            r_max = self.counts.space.r_max
+            self.pooled = PooledReturns(min(max(guess, LEAST * r_max), r_max), self.shares.of_outcomes)
+        self.pooled.add(reward, self.pooled.guess(0, guess), 0)
+        if self.pooled.lower > self._since(lower, self.counts.visits):
+            self.at_once, self.covered = self.pooled.lower, self.counts.visits.copy()
+
+    def _since(self, lower: Floats, visits: Ints) -> float:
+        """What rewards prove of the other arms, plus what their intervals prove of the rounds since."""
+        return self.at_once + self._by_intervals(lower, visits - self.covered)
+
+    def _by_intervals(self, lower: Floats, visits: Ints) -> float:
+        """What the other arms earn at least in `visits` [n] rounds, by their intervals."""
+        return float(np.delete(visits * lower, self.baseline).sum())
 
     @property
     def contradictions(self) -> list[str]:
@@ -114,11 +148,11 @@ class ConservativeUCB(Restorable):
 
     def _valid(self) -> Plausible | None:
         """The intervals of all arms, if they are valid."""
-        return None if self.confidence is simplified_bernstein else self.confidence(self.counts, self.delta)
+        return None if self.confidence is simplified_bernstein else self.confidence(self.counts, self.shares.of_set)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """λ and θ, [n]: a lower and an upper bound on the mean of each arm."""
-        plausible = self.confidence(self.counts, self.delta)
+        plausible = self.confidence(self.counts, self.shares.of_set)
         lower, upper = plausible.r_lower.copy(), plausible.r_upper.copy()
         if self.baseline_mean is not None:
             lower[self.baseline] = upper[self.baseline] = self.baseline_mean
@@ -133,21 +167,25 @@ class ConservativeUCB(Restorable):
         """
         factor = visits[self.baseline] - (1 - self.alpha) * visits.sum()
         mean = (lower if factor >= 0 else upper)[self.baseline]
-        earned = visits * lower
-        earned[self.baseline] = 0.0
-        return {"explored": float(earned.sum()), "baseline": float(factor * mean)}
+        earned = max(self._by_intervals(lower, visits), self._since(lower, visits))
+        return {"explored": earned, "baseline": float(factor * mean)}
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
         names = ("n_arms", "alpha", "baseline", "baseline_mean", "delta", "confidence")
-        return {name: getattr(self, name) for name in names} | {"r_max": self.counts.space.r_max}
+        own = {name: getattr(self, name) for name in names} | {"r_max": self.counts.space.r_max}
+        return own | {"pooled": self.shares.of_outcomes > 0}
 
     def _contents(self) -> dict[str, Any]:
-        return {"counts": self.counts.state_dict(), "check": self.check.state_dict()}
+        pooled = None if self.pooled is None else self.pooled.state_dict()
+        own = {"pooled": pooled, "at_once": self.at_once, "covered": self.covered.copy()}
+        return own | {"counts": self.counts.state_dict(), "check": self.check.state_dict()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
         self.check = self.check.restored(state["check"])
+        self.pooled = None if state["pooled"] is None else PooledReturns.from_state_dict(state["pooled"])
+        self.at_once, self.covered = state["at_once"], state["covered"].copy()
 
 
 def wu(counts: Counts, delta: float) -> Plausible:

@@ -21,7 +21,7 @@ import numpy as np
 
 from surefooted.kernels.baseline_check import log_mean_exp
 from surefooted.knowledge import wording
-from surefooted.knowledge.baseline_check import FALSE_ALARMS, GROWTH, TOLERANCE
+from surefooted.knowledge.baseline_check import FALSE_ALARMS, GROWTH, TOLERANCE, too_rare
 from surefooted.tables.space import Floats
 
 BETS: Floats = 2.0 * 0.5 ** np.arange(14.0)  # λ_j σ
@@ -39,11 +39,19 @@ class MeanCheck:
     def __init__(self, sigma: float, bound: float, delta: float) -> None:
         self.sigma, self.bound, self.delta = sigma, bound, delta
         self.n, self.excess, self.declared = 0, 0.0, 0.0  # rounds, the sum of D, the sum of the declared means
+        self.passed = 0  # rounds whose mean was declared, and in which another arm was played
         self.checked_at = 0
         self.found: list[str] = []
 
-    def add(self, reward: float, declared: float) -> None:
-        """The baseline was played, its mean was declared, and this is what it earned."""
+    def spot_check_is_due(self) -> bool:
+        """Whether the baseline must be played again before a declared mean can be believed any longer."""
+        return too_rare(self.n, self.n + self.passed)
+
+    def add(self, reward: float | None, declared: float) -> None:
+        """The mean of the baseline was declared, and this is what the baseline earned; None if it was not played."""
+        if reward is None:
+            self.passed += 1
+            return
         self.n += 1
         self.excess += reward - declared
         self.declared += declared
@@ -63,12 +71,12 @@ class MeanCheck:
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen and found."""
-        names = ("n", "excess", "declared", "checked_at")
+        names = ("n", "excess", "declared", "passed", "checked_at")
         return {name: getattr(self, name) for name in names} | {"found": list(self.found)}
 
     def restored(self, state: Mapping[str, Any]) -> Self:
         """A check of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.sigma, self.bound, self.delta)
         other.n, other.excess, other.declared = state["n"], state["excess"], state["declared"]
-        other.checked_at, other.found = state["checked_at"], list(state["found"])
+        other.passed, other.checked_at, other.found = state["passed"], state["checked_at"], list(state["found"])
         return other

@@ -148,10 +148,13 @@ class Account:
         deposit = max(-float(kernels.least_advantage(self.arrays, place, choice)), 0.0)
         return Verdict(bool(pays), deposit, float(kernels.paid_in(self.arrays)) + float(proved))
 
-    def book(self, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> Bools:
-        """Settle steps from s on, for which the account was asked; which of them played the proposal, [n]."""
+    def book(self, s: int, pairs: Ints, rewards: Floats, next_states: Ints, stage: int = 0) -> Bools:
+        """Settle steps from s on, for which the account was asked; which of them played the proposal, [n].
+
+        `stage` is that of the first step, over a finite horizon.
+        """
         explored = np.zeros(len(pairs), dtype=np.bool_)
-        kernels.book_steps(self.arrays, self.rules, s, Steps(pairs, rewards, next_states), explored)
+        kernels.book_steps(self.arrays, self.rules, stage, s, Steps(pairs, rewards, next_states), explored)
         return explored
 
     def review(self, plausible: Plausible) -> None:

@@ -4,13 +4,23 @@ After k episodes the margin is sum_l V^{π_l}(s_l) - (1 - α) sum_l V^{π_b}(s_l
 both sums, so that V^{π_b}(s) counts n_b(s) - (1 - α) n(s) times, n(s) being the episodes from s and n_b(s) those of
 them that played the baseline. If the baseline is not known, its lower bound counts where that is positive, and its
 upper bound where it is negative: on the event that all bounds hold, the result is below the margin.
+
+What explored episodes earn is proved in two ways: by a bound on each policy from each start (the set of plausible
+MDPs), or for all of them at once by what they did earn (`pooled`). The second may also be an earlier one, to which the
+bounds on the episodes explored since are added. The better one counts.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from surefooted.certificates.pooled import PooledReturns
 from surefooted.tables.space import Floats
+
+LEAST = 1e-3  # guesses of what an episode earns are cut at this share of the largest return, or higher
+
+Key = tuple[int, int]  # a policy and a start
 
 
 class EpisodeOffer(NamedTuple):
@@ -25,29 +35,79 @@ class EpisodeOffer(NamedTuple):
         return self.margin >= 0
 
 
+@dataclass
+class Ledger:
+    """What explored episodes are proved to earn: the first ones `at_once`, the others by the bounds on each of them."""
+
+    at_once: float = 0.0
+    counts: dict[Key, int] = field(default_factory=dict)  # the others: episodes of each policy from each start
+    proved: float = 0.0  # at_once + the sum of counts x bounds
+
+    def add(self, key: Key, bound: float) -> None:
+        """One more episode, which earns at least `bound`."""
+        self.counts[key] = self.counts.get(key, 0) + 1
+        self.proved += bound
+
+    def recount(self, bounds: dict[Key, float]) -> None:
+        """Add up again, with these bounds."""
+        self.proved = self.at_once + float(sum(count * bounds[key] for key, count in self.counts.items()))
+
+    def copy(self) -> "Ledger":
+        """Another one that is the same."""
+        return Ledger(self.at_once, dict(self.counts), self.proved)
+
+
+class Pooling(NamedTuple):
+    """What the bound from all returns needs: its share of δ, and the largest return that an episode can have."""
+
+    delta: float
+    most: float
+
+
 class EpisodeCertificate:
     """Episodes played from each start, and for each policy explored the best bound proved so far on what it earns.
 
-    `best=False` (the paper): an explored episode keeps the bound it had when it was played.
+    Parameters
+    ----------
+    n_states : S
+    alpha : the share of the baseline's reward that may be lost
+    values : what the baseline earns from each start, if it is known, [S]
+    best : False (the paper): an explored episode keeps the bound it had when it was played
+    pooling : use the bound from all returns, too; proved if no reward is negative
+
     """
 
-    def __init__(self, n_states: int, alpha: float, values: Floats | None, best: bool = True) -> None:
-        self.alpha, self.is_known, self.best = alpha, values is not None, best
+    def __init__(
+        self, n_states: int, alpha: float, values: Floats | None, best: bool = True, pooling: Pooling | None = None
+    ) -> None:
+        self.alpha, self.is_known, self.best, self.pooling = alpha, values is not None, best, pooling
         self.low: Floats = np.zeros(n_states) if values is None else values.copy()  # [S] bounds on V_1 of the baseline
         self.high: Floats = np.full(n_states, np.inf) if values is None else values.copy()
         self.played = [0] * n_states  # [S] episodes from each start, n(s)
         self.kept = [0] * n_states  # [S] those that played the baseline, n_b(s)
         self.factor = np.zeros(n_states)  # [S] n_b(s) - (1 - α) n(s)
         self.share = 0.0  # what the baseline adds to the margin at least
-        self.counts: dict[tuple[int, int], int] = {}  # episodes of each (policy, start)
-        self.bounds: dict[tuple[int, int], float] = {}  # the best lower bound on what each earns
-        self.proved = 0.0  # sum of counts x bounds
+        self.bounds: dict[Key, float] = {}  # the best lower bound on what each policy explored earns from a start
+        self.ledger = Ledger()  # of all explored episodes
+        self.since = Ledger()  # the best bound from all returns, and the episodes explored after it
+        self.pooled: PooledReturns | None = None  # from the first explored episode on
+        self.under_way: tuple[int, float] | None = None  # start and guess of an explored episode that is not over
         self.n_explored = 0
+
+    @property
+    def counts(self) -> dict[Key, int]:
+        """Explored episodes of each policy from each start."""
+        return self.ledger.counts
 
     @property
     def policies(self) -> list[int]:
         """The policies explored so far."""
         return sorted({policy for policy, _ in self.counts})
+
+    @property
+    def proved(self) -> float:
+        """What all explored episodes earn at least."""
+        return self.ledger.proved if self.pooling is None else max(self.ledger.proved, self.since.proved)
 
     @property
     def terms(self) -> dict[str, float]:
@@ -87,7 +147,8 @@ class EpisodeCertificate:
         if not self.best or key not in self.bounds:
             return bound
         better = max(bound, self.bounds[key])
-        self.proved += self.counts[key] * (better - self.bounds[key])
+        for ledger in (self.ledger, self.since):
+            ledger.proved += ledger.counts.get(key, 0) * (better - self.bounds[key])
         self.bounds[key] = better
         return better
 
@@ -96,17 +157,51 @@ class EpisodeCertificate:
         row = {policy: i for i, policy in enumerate(policies)}
         for policy, s in self.bounds:
             self.bounds[policy, s] = max(self.bounds[policy, s], float(bounds[row[policy], s]))
-        self.proved = float(sum(count * self.bounds[key] for key, count in self.counts.items()))
+        self._recount()
+
+    def restart(self, policies: list[int], bounds: Floats) -> None:
+        """Only these bounds [P, S] on the policies explored count from now on; what returns have proved stays."""
+        row = {policy: i for i, policy in enumerate(policies)}
+        self.bounds = {(policy, s): float(bounds[row[policy], s]) for policy, s in self.bounds}
+        self._recount()
+
+    def forget_baseline(self) -> None:
+        """Nothing is known about a baseline whose values were not given."""
+        if not self.is_known:
+            self.low[:], self.high[:] = 0.0, np.inf
+
+    def _recount(self) -> None:
+        self.ledger.recount(self.bounds)
+        self.since.recount(self.bounds)
 
     def explored(self, policy: int, s: int, bound: float) -> None:
         """An episode from s explores with a policy that earns at least `bound`."""
         bound, key = self.tighten(policy, s, bound), (policy, s)
         self.played[s] += 1
         self._count(s)
-        self.counts[key] = self.counts.get(key, 0) + 1
         self.bounds[key] = bound
-        self.proved += bound
+        self.ledger.add(key, bound)
         self.n_explored += 1
+        if self.pooling is not None:
+            self.since.add(key, bound)
+            if self.pooled is None:
+                self.pooled = PooledReturns(self._highest(self.pooling.most), self.pooling.delta)
+            self.under_way = (s, self.pooled.guess(s, float(self.high[s])))
+
+    def earned(self, total: float) -> None:
+        """The episode under way is over and has earned `total`. If it explored, its return counts."""
+        if self.under_way is None or self.pooled is None:
+            return
+        s, guess = self.under_way
+        self.pooled.add(total, guess, s)
+        self.under_way, lower = None, self.pooled.lower
+        if lower > self.since.proved:
+            self.since = Ledger(lower, {}, lower)
+
+    def _highest(self, most: float) -> float:
+        """Where guesses are cut: at what the baseline earns, at most, from the starts seen so far."""
+        seen = [high for high, n in zip(self.high.tolist(), self.played, strict=True) if n > 0]
+        return float(min(max(max(seen), LEAST * most), most))
 
     def conserved(self, s: int) -> None:
         """An episode from s plays the baseline."""
@@ -125,18 +220,22 @@ class EpisodeCertificate:
         """Everything, to continue from."""
         own: dict[str, Any] = {name: getattr(self, name).copy() for name in ("low", "high", "played", "kept", "factor")}
         return own | {
-            "counts": dict(self.counts),
             "bounds": dict(self.bounds),
-            "proved": self.proved,
+            "ledger": self.ledger.copy(),
+            "since": self.since.copy(),
+            "pooled": None if self.pooled is None else self.pooled.state_dict(),
+            "under_way": self.under_way,
             "share": self.share,
             "n_explored": self.n_explored,
         }
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(len(self.played), self.alpha, self.low if self.is_known else None, self.best)
+        known = self.low if self.is_known else None
+        other = type(self)(len(self.played), self.alpha, known, self.best, self.pooling)
         other.low, other.high, other.factor = state["low"].copy(), state["high"].copy(), state["factor"].copy()
         other.played, other.kept = list(state["played"]), list(state["kept"])
-        other.counts, other.bounds = dict(state["counts"]), dict(state["bounds"])
-        other.proved, other.share, other.n_explored = state["proved"], state["share"], state["n_explored"]
+        other.bounds, other.ledger, other.since = dict(state["bounds"]), state["ledger"].copy(), state["since"].copy()
+        other.pooled = None if state["pooled"] is None else PooledReturns.from_state_dict(state["pooled"])
+        other.under_way, other.share, other.n_explored = state["under_way"], state["share"], state["n_explored"]
         return other

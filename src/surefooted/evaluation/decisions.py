@@ -9,10 +9,11 @@ import numpy as np
 from surefooted import solve
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
-from surefooted.simulation.run import Run
+from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints
+from surefooted.tables.staged import Dynamics
 
 SAME_GAIN = 1e-9  # relative: gains that differ by more are several
 
@@ -48,3 +49,20 @@ def departures(run: Run, baseline: Policy) -> Bools:
     explored = np.repeat([segment.role == "optimistic" for segment in run.segments], [s.length for s in run.segments])
     certain: Ints = np.flatnonzero(baseline.dense_weights >= 1.0)
     return np.asarray(explored & ~np.isin(run.pairs, certain))
+
+
+def episode_worth(run: EpisodicRun, mdp: Dynamics, baseline: Policy) -> Floats:
+    """What the departures of each episode are worth, [K]: each r + P V_{h+1} - V_h, with V of the baseline."""
+    values, K = solve.policy_values(mdp, baseline, run.horizon), mdp.space.n_pairs
+    worth = np.zeros(run.episodes)
+    pairs, weights = baseline.stages(run.horizon)
+    for h in range(run.horizon):
+        rows = slice(h * K, (h + 1) * K) if mdp.stages > 1 else slice(0, K)
+        ptr = mdp.next_ptr[rows.start : rows.stop + 1]
+        entries = slice(ptr[0], ptr[-1])
+        following = np.add.reduceat(mdp.p[entries] * values[h + 1][mdp.next_state[entries]], ptr[:-1] - ptr[0])
+        each = mdp.r[rows] + following - values[h][mdp.space.pair_state]
+        certain = pairs[h % len(pairs)] if baseline.is_deterministic else np.flatnonzero(weights[h % len(weights)] >= 1)
+        departed = run.explored_steps[:, h] & ~np.isin(run.pairs[:, h], certain)
+        worth += np.where(departed, each[run.pairs[:, h]], 0.0)
+    return worth

@@ -14,7 +14,7 @@ import numpy as np
 from surefooted import solve
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.errors import InvalidInput, NoSingleGain
-from surefooted.evaluation.decisions import decision_margin, decision_regret
+from surefooted.evaluation.decisions import decision_margin, decision_regret, episode_worth
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
 from surefooted.simulation.run import EpisodicRun, Run
@@ -56,8 +56,11 @@ class EpisodicEvaluation(Margins):
     """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l).
 
     The expected regret is the sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`; the realised one is
-    the sum of V*(s_l) minus the rewards of episode l.
+    the sum of V*(s_l) minus the rewards of episode l. If each step was decided on its own, no policy was played for a
+    whole episode; then expected is the baseline's sum plus what the departures are worth, as for the decisions.
     """
+
+    decisions: Margin  # of the condition on decisions
 
 
 @overload
@@ -112,8 +115,12 @@ def evaluate_episodes(
     base = np.cumsum(solve.policy_values(mdp, baseline, run.horizon)[0][run.starts])
     best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
     realised = best - np.cumsum(run.rewards.sum(axis=1))
+    worth = base + np.cumsum(episode_worth(run, mdp, baseline))
+    by_decisions = Margin(worth, base, allowance + worth - (1 - alpha) * base)
+    if run.by_step is not None:  # no policy was played for a whole episode: the decisions are what can be judged
+        earned = worth
     margin = allowance + earned - (1 - alpha) * base
-    return EpisodicEvaluation(earned, base, margin, realised, best - earned)
+    return EpisodicEvaluation(earned, base, margin, realised, best - earned, by_decisions)
 
 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:

@@ -138,13 +138,17 @@ def strides(account: Account) -> tuple[int, int]:
 
 
 @njit
-def book_steps(account: Account, rules: Rules, s: int, steps: Steps, explored: Bools) -> None:
-    """Settle steps that were played from s as `decide` says; `explored` [n] tells which played the proposal."""
+def book_steps(account: Account, rules: Rules, stage: int, s: int, steps: Steps, explored: Bools) -> None:
+    """Settle steps that were played from s as `decide` says; `explored` [n] tells which played the proposal.
+
+    `stage` is that of the first step, 0 for average reward.
+    """
     places, choices = strides(account)
     for t in range(len(explored)):
-        place, first, s = s + t * places, t * choices, steps.next_states[t]
+        h = stage + t
+        place, first, s = s + h * places, h * choices, steps.next_states[t]
         explored[t], departed = decide(account, rules, place, first)
-        settle(account, place, first + steps.pairs[t], steps.rewards[t], s + (t + 1) * places, departed)
+        settle(account, place, first + steps.pairs[t], steps.rewards[t], s + (h + 1) * places, departed)
 
 
 @njit

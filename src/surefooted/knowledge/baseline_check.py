@@ -33,9 +33,18 @@ The range c is that of any outcome: r_max plus the span of the bias, or of the v
 (`bounded=False`), no such test exists, and a wrong declaration goes unnoticed.
 
 *By the plausible set.* The set of plausible MDPs compares, too: g + h(s) must lie between the least and the largest
-value of r_b(s) + P_b h over the set. That costs nothing in δ: if the set holds the true MDP, a right declaration
-passes. It sees what the surprises miss: logs that were read beforehand, and the pairs of a randomised baseline that
-were explored. On the steps of the baseline itself, the surprises are much faster.
+value of r_b(s) + P_b h over the set. Values of all stages are compared in the same way, and values of the starts with
+the least and the largest value of the baseline over the set, by backward induction. That costs nothing in δ: if the set
+holds the true MDP, a right declaration passes. It sees what the surprises miss: logs that were read beforehand, and
+what other policies explored. On the steps of the baseline itself, the surprises are much faster.
+
+*Spot checks.* An agent that believes too low a declaration may leave the baseline for good, and then nothing more would
+be seen of it. So of n episodes from a start (or rounds, or steps), agents play the baseline in at least √n -
+`HEAD_START`, whatever they can afford; to play the baseline is always safe. With right declarations they nearly always
+do so anyway. Then *a wrong value of a start that keeps coming back, or a wrong mean of a bandit, is not believed for
+ever* if it is wrong by more than 10⁻⁴ of the range: the surprises have a mean d of at least this size, and for the
+smallest λ_j the exponent grows by about λ_j (d - λ_j / 2) > 0 with each of them. The same holds of each state (and
+stage) that the baseline keeps visiting in spot checks, if its surprises have such a mean.
 """
 
 import math
@@ -46,6 +55,7 @@ from typing import Any, Self
 import numpy as np
 
 from surefooted.kernels import baseline_check as kernels
+from surefooted.kernels import stages
 from surefooted.kernels.baseline_check import Surprises
 from surefooted.knowledge import wording
 from surefooted.sets.plausible import Plausible
@@ -56,6 +66,7 @@ from surefooted.tables.space import Bools, Floats, Ints, Space
 FALSE_ALARMS = 0.1  # times δ: the probability with which a right declaration is ever called wrong
 TOLERANCE = 1e-6  # of declared numbers, relative to the range of a surprise
 GROWTH, FEWEST = 1.05, 10  # surprises are compared when there are GROWTH times as many as before, and FEWEST more
+HEAD_START = 30  # spot checks begin after HEAD_START² episodes, rounds or steps
 SET_GROWTH, SET_FEWEST = 2, 100  # the set is compared at first, after SET_FEWEST steps, and SET_GROWTH times as many
 BETS: Floats = 0.9 * 0.5 ** np.arange(14.0)  # λ_j c'
 LAMBDA: Floats = BETS / (1 + TOLERANCE)
@@ -96,6 +107,8 @@ class BaselineCheck:
         if self.is_active:
             self._surprises = self._begin(baseline.policy.space)
             self._fields = tuple(self._surprises)
+        starts = 1 if horizon is None else baseline.policy.space.n_states
+        self.played = np.zeros((starts, 2), dtype=np.int64)  # episodes from each start (or steps), the baseline's own
 
     def _begin(self, space: Space) -> Surprises:
         """No step was seen yet."""
@@ -129,26 +142,38 @@ class BaselineCheck:
         """
         if not self.is_active:
             return
+        if self.horizon is None:
+            self.played[0] += (len(pairs), len(pairs) - int(explored.sum()))
+        else:
+            self.played[s] += (1, not explored.any())
         if not self.whole_episodes:
             kernels.add_steps(self._fields, s, pairs, rewards, next_states, explored)
-        elif explored.size == 0:
+        elif not explored.any():
             told = self._surprises
             kernels.add_episode(told.sums, s, rewards, told.worth[s], told.range_)
 
-    def compare(self, plausible: Callable[[], Plausible | None] = lambda: None) -> list[str]:
+    def spot_check_is_due(self, s: int = 0) -> bool:
+        """Whether the baseline must be played again before what was declared of it can be believed any longer.
+
+        Over a finite horizon, s is the start.
+        """
+        n, own = self.played[s if self.horizon is not None else 0].tolist()
+        return self.is_active and too_rare(own, n)
+
+    def compare(self, plausible: Callable[[], Plausible | None] = lambda: None, counted: int = 0) -> list[str]:
         """What contradicts the declaration, which is kept; it is compared if enough was played since the last time.
 
-        `plausible` returns a valid set of plausible MDPs that rests on data alone, if there is one.
+        `plausible` returns a valid set of plausible MDPs that rests on data alone, if there is one; `counted` is the
+        number of steps in these data.
         """
         if self.found or not self.is_active:
             return self.found.copy()
-        steps = self.steps
-        if steps >= GROWTH * self.checked_at + FEWEST or self.checked_at < 0:
-            self.checked_at = steps
+        if self.steps >= GROWTH * self.checked_at + FEWEST or self.checked_at < 0:
+            self.checked_at = self.steps
             self.found = self._by_surprises()
-            if not self.whole_episodes and steps >= self.set_due_at:
-                self.set_due_at, known = max(SET_GROWTH * steps, SET_FEWEST), plausible()
-                self.found += [] if known is None else self._by_set(known)
+        if counted >= self.set_due_at:
+            self.set_due_at, known = max(SET_GROWTH * counted, SET_FEWEST), plausible()
+            self.found += [] if known is None else self._by_set(known)
         return self.found.copy()
 
     def log_e_values(self, least: float = -math.inf) -> Floats:
@@ -187,19 +212,32 @@ class BaselineCheck:
 
     def _by_set(self, plausible: Plausible) -> list[str]:
         """Where no MDP of the set explains what was declared."""
-        told, space = self._surprises, self.baseline.policy.space
-        worth = told.worth.reshape(-1, space.n_states)
-        weights, bounds = self._choices, []
+        told, S = self._surprises, self.baseline.policy.space.n_states
+        low, high = self._values(plausible) if self.whole_episodes else self._outcomes(plausible)
+        here, slack = told.worth.reshape(-1, S)[: len(low)] + told.gain, TOLERANCE * told.range_
+        wrong = np.argwhere((here < low - slack) | (here > high + slack)).tolist()
+        stage = [None] if self.horizon is None else list(range(len(low)))
+        return [wording.implausible_baseline(stage[h], s, here[h, s], (low[h, s], high[h, s])) for h, s in wrong]
+
+    def _outcomes(self, plausible: Plausible) -> tuple[Floats, Floats]:
+        """The least and the largest r_b + P_b h (or V of the next stage) over the set, [1, S] or [H, S]."""
+        weights, space = self._choices, self.baseline.policy.space
+        worth, bounds = self._surprises.worth.reshape(-1, space.n_states), []
         for sign, r in ((-1.0, plausible.r_lower), (1.0, plausible.r_upper)):
             out = np.zeros(weights.shape)
             kernels.outcomes(plausible.rows, r, sign, worth, weights, out)
             bounds.append(np.add.reduceat(weights * out, space.pair_ptr[:-1], axis=1))
-        here, slack = worth[: len(weights)] + told.gain, TOLERANCE * told.range_
-        wrong = np.argwhere((here < bounds[0] - slack) | (here > bounds[1] + slack)).tolist()
-        stage = [None] if len(worth) == 1 else list(range(len(weights)))
-        return [
-            wording.implausible_baseline(stage[h], s, here[h, s], (bounds[0][h, s], bounds[1][h, s])) for h, s in wrong
-        ]
+        return bounds[0], bounds[1]
+
+    def _values(self, plausible: Plausible) -> tuple[Floats, Floats]:
+        """The least and the largest value of the baseline from each start over the set, [1, S]."""
+        assert self.horizon is not None
+        policy, bounds = self.baseline.policy, np.zeros((2, 1, self.baseline.policy.space.n_states))
+        for out, sign, r in ((bounds[0], -1.0, plausible.r_lower), (bounds[1], 1.0, plausible.r_upper)):
+            values = np.zeros((self.horizon + 1, out.shape[1]))
+            table = (policy.space.pair_ptr, tuple(plausible.rows), r, sign)
+            stages.policy_stages(*table, *policy.stages(self.horizon), values, out)
+        return bounds[0], bounds[1]
 
     @cached_property
     def _choices(self) -> Floats:
@@ -210,16 +248,21 @@ class BaselineCheck:
         """What was seen and found."""
         sums = self._surprises.sums.copy() if self.is_active else None
         at = {"checked_at": self.checked_at, "set_due_at": self.set_due_at}
-        return {"sums": sums, "found": list(self.found)} | at
+        return {"sums": sums, "played": self.played.copy(), "found": list(self.found)} | at
 
     def restored(self, state: Mapping[str, Any]) -> Self:
         """A check of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.baseline, self.delta, self.horizon, self.is_active)
         if other.is_active:
             other._surprises.sums[:] = state["sums"]
-        other.found = list(state["found"])
+        other.played[:], other.found = state["played"], list(state["found"])
         other.checked_at, other.set_due_at = int(state["checked_at"]), int(state["set_due_at"])
         return other
+
+
+def too_rare(own: int, n: int) -> bool:
+    """Whether the baseline's `own` episodes, rounds or steps are too few of n."""
+    return (own + HEAD_START) ** 2 < n
 
 
 def explored(stretches: Sequence[tuple[int, str, int]]) -> Bools:

@@ -176,11 +176,16 @@ def simulate_episodes(
         policy, q = agent.current()[0], agent.decisions[-1].policy
         if q not in rules:
             rules[q] = policy.stages(agent.horizon)
-        coins = no_coins if policy.is_deterministic else agent.coin.ahead(agent.horizon)
-        episode = (pairs[i], rewards[i], next_states[i])
-        playing.play_episode(world, *rules[q], next(draws), coins, unlimited, s, *episode)
+        coins = agent.coin.ahead(agent.horizon) if agent.draws else no_coins
+        episode, now = (pairs[i], rewards[i], next_states[i]), (next(draws), coins, unlimited, s)
+        if agent.account is None:
+            pair, weights = rules[q]
+            playing.play_episode(world, pair, weights, *now, *episode)
+        else:
+            play_decisions(world, agent.account.rules, *now, agent.account.ahead(), episode)
         agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
-    return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
+    by_step = None if agent.account is None else np.array(agent.explored_steps)
+    return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states, by_step)
 
 
 def _draws(rng: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:

@@ -57,6 +57,7 @@ class EpisodicRun:
     pairs: Ints  # [K, H]
     rewards: Floats  # [K, H]
     next_states: Ints  # [K, H]
+    by_step: Bools | None = None  # which steps played the proposal, [K, H], if that was decided step by step
 
     @property
     def episodes(self) -> int:
@@ -78,10 +79,20 @@ class EpisodicRun:
         """Which episodes were not conservative, [K]."""
         return np.array([decision.role == "optimistic" for decision in self.decisions], dtype=bool)
 
+    @cached_property
+    def explored_steps(self) -> Bools:
+        """Which steps were not conservative, [K, H]."""
+        return np.repeat(self.explored[:, None], self.horizon, axis=1) if self.by_step is None else self.by_step
+
     @property
     def baseline_episodes(self) -> int:
-        """Episodes played with the baseline in the conservative role."""
-        return int(np.sum(~self.explored))
+        """Episodes played with the baseline in the conservative role, from beginning to end."""
+        return int(np.sum(~self.explored_steps.any(axis=1)))
+
+    @property
+    def baseline_steps(self) -> int:
+        """Steps played with the baseline in the conservative role."""
+        return int(np.sum(~self.explored_steps))
 
     def log_columns(self, first_episode: int = 0) -> dict[str, Column]:
         """The run as the columns of a log, its episodes numbered from `first_episode`."""

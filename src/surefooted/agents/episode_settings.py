@@ -1,0 +1,47 @@
+"""What CUCB-VI can be asked for: which baselines and conditions, and what is wrong with others."""
+
+from typing import Literal
+
+import numpy as np
+
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.space import Space
+
+Condition = Literal["replay", "decisions"]
+CONDITIONS: tuple[Condition, ...] = ("replay", "decisions")
+
+
+def baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]:
+    """Why a baseline is none for episodes of a space."""
+    faults, values = [], baseline.values
+    if baseline.policy.space != space:
+        faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
+    if baseline.policy.horizon not in (None, horizon):
+        faults.append(f"the baseline has {baseline.policy.horizon} decision rules, the horizon is {horizon}")
+    if baseline.gain is not None:
+        faults.append("the baseline has a gain: over a finite horizon give its `values`, or neither")
+    if values is not None and values.ndim == 2 and len(values) != horizon + 1:
+        faults.append(f"the baseline's values have {len(values)} stages, not [S] or [{horizon + 1}, S]")
+    if values is not None and np.any(values > horizon * space.r_max * (1 + 1e-9)):
+        faults.append(f"the baseline's values exceed {horizon} x r_max: no policy could have them")
+    return faults
+
+
+def condition_faults(condition: str, baseline: Baseline, alpha: float, allowance: float) -> list[str]:
+    """Why a condition cannot be kept."""
+    if condition not in CONDITIONS:
+        return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
+    faults, values = [], baseline.values
+    if not 0 <= allowance < np.inf:
+        faults.append(f"allowance {allowance} must be finite and not negative")
+    if condition == "replay":
+        faults += [] if 0 < alpha < 1 else [f"alpha {alpha} must lie strictly between 0 and 1"]
+        return faults + (['an allowance needs condition="decisions"'] if allowance else [])
+    if not (0 < alpha < 1 or (alpha == 0 < allowance)):
+        faults.append(f"alpha {alpha} must lie strictly between 0 and 1, or be 0 with an allowance")
+    if values is None or values.ndim != 2:
+        what = "declare the values of all stages, [H + 1, S], as `solve.policy_values` gives them"
+        faults.append(f'condition="decisions" compares each step with the baseline\'s: {what}, or choose "replay"')
+    elif np.any(values[-1] != 0):
+        faults.append("the baseline's values after the last stage must be 0")
+    return faults
