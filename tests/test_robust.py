@@ -12,6 +12,7 @@ from surefooted import planning
 from surefooted.kernels import rows as row_kernels
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting, value_iteration
+from surefooted.kernels.anchored import Income, desk
 from surefooted.kernels.structs import Book
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.mdp import TabularMDP
@@ -24,6 +25,11 @@ forms = pytest.mark.parametrize("form", ["box", "ball"])
 
 def both(kernel):
     return pytest.mark.parametrize("kernel", [kernel, kernel.py_func], ids=["compiled", "plain"])
+
+
+def plain(r):
+    """Rewards without anchors."""
+    return Income(r, np.zeros(0), np.zeros(0))
 
 
 def plausible(form, seed, n_states=None, n_actions=None, kind=None):
