@@ -47,7 +47,7 @@ def share(
     """
     total = delta if delta is not None else DELTA if of_learner is None else of_learner
     faults = [] if 0 < total < 1 else [f"delta {total} must lie strictly between 0 and 1"]
-    of_set = 0.0 if not by_set else (1 - fraction) * total if by_outcomes else total
+    of_set = 0.0 if not by_set else total - fraction * total if by_outcomes else total
     if by_set and of_learner is not None:
         of_set = of_learner
         if by_outcomes and total <= of_learner:
