@@ -271,6 +271,44 @@ def test_a_proof_with_anchors_is_below_the_truth_and_seldom_below_one_without(se
         assert plain - 1e-9 <= margin <= truth.after(past.t) + 1e-9
 
 
+class Watched(Anchors):
+    """Anchors that note whether they were ever above the truth, and how many were of use."""
+
+    def against(self, mdp):
+        self.truth, self.held, self.told = outcome_means(mdp, self.bias), True, 0
+        return self
+
+    def lower(self, plausible, counts):
+        found = super().lower(plausible, counts)
+        self.held = self.held and bool(np.all(found <= self.truth + 1e-9))
+        self.told += int(np.sum(found > plausible.r_lower + self.lowest + 1e-9))
+        return found
+
+
+def test_no_budget_exceeds_the_exact_margin_on_problems_that_mean_harm_while_the_anchors_hold():
+    """Anchors have 0.3 of δ; the sets hold the truth by construction."""
+    runs, failed, told, delta = 60, 0, 0, 0.35
+    tally = adversarial.Tally()
+    for i in range(runs):
+        rng = np.random.default_rng([31, i])
+        problem = adversarial.a_problem(rng, adversarial.KINDS[i % len(adversarial.KINDS)])
+        style, certificate = adversarial.STYLES[i % len(adversarial.STYLES)], ("induction", "segments")[i % 2]
+        agent, confidence = adversarial.an_agent(rng, problem, certificate, True, style=style, delta=delta)
+        anchors = Watched(agent.baseline, agent.certificate.anchors.delta).against(problem.mdp)
+        assert anchors.delta == pytest.approx(0.3)
+        agent.certificate.anchors = anchors
+        one = adversarial.Tally()
+        adversarial.check_run(problem, agent, confidence, 200, int(rng.integers(2**31)), one, f"problem {i}")
+        told += anchors.told
+        failed += not anchors.held
+        if anchors.held:
+            tally.explored += one.explored
+            tally.violations += one.violations
+    assert not tally.violations, tally.violations[:3]
+    assert tally.explored > 1000 and told > 1000
+    assert failed <= binom.ppf(1 - 1e-6, runs, 0.3)  # at that rate exceeded once in a million
+
+
 def agent_on(problem, **options):
     return sf.CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, **options)
 
