@@ -1,18 +1,33 @@
 """Who should propose? Regret and baseline steps of posterior sampling beside those of optimism, alone and when safe.
 
 Inventory with truncated Gaussian noise of 0.1, 70 000 steps, and the gridworld with slip 0.2 and Bernoulli rewards,
-3 000 episodes; α = 0.05 and a known baseline. Means and standard deviations over realisations; seconds on one core.
+3 000 episodes; α = 0.05 and a known baseline. A given learner's set has 90 % of δ = 0.05 and the anchors 10 %, as when
+CUCRL2 builds its learner. Means over realisations with the half-width of a 95 % interval; seconds on one core.
+
+`floor` is what safety would cost with hindsight if the unconstrained agent's own decisions were played: its deepest
+shortfall, divided by α times what the baseline earns per step or episode.
 """
 
 import sys
 import time
 
 import numpy as np
+import scipy.stats
 from measure import machine
 
 import surefooted as sf
 
-ALPHA, STEPS, EPISODES = 0.05, 70_000, 3_000
+ALPHA, DELTA, STEPS, EPISODES = 0.05, 0.05, 70_000, 3_000
+
+
+def psrl(space, chosen, seed):
+    """PSRL whose set leaves a share of δ to the anchors, if there are any."""
+    return sf.PSRL(space, **chosen, delta=0.9 * DELTA if given(chosen) else DELTA, seed=seed)
+
+
+def given(chosen) -> dict[str, float]:
+    """The δ to give beside a learner: anchors are for valid sets."""
+    return {} if chosen["confidence"] is sf.confidence.simplified_bernstein else {"delta": DELTA}
 
 
 def average_agents(problem):
@@ -26,7 +41,7 @@ def average_agents(problem):
             f"UCRL2, {name}": lambda seed, chosen=chosen: sf.UCRL2(space, **chosen, seed=seed),
             f"CUCRL2 over UCRL2, {name}": lambda seed, chosen=chosen: sf.CUCRL2(space, **safe, **chosen, seed=seed),
             f"CUCRL2 over PSRL, {name}": lambda seed, chosen=chosen: sf.CUCRL2(
-                space, **safe, learner=sf.PSRL(space, **chosen, seed=seed), seed=seed
+                space, **safe, **given(chosen), learner=psrl(space, chosen, seed), seed=seed
             ),
         }
     return agents
@@ -47,12 +62,18 @@ def episodic_agents(problem):
     }
 
 
-def compare(problem, agents, realisations: int, length: dict[str, int]) -> None:
+def interval(values) -> str:
+    """A mean and the half-width of its 95 % interval."""
+    error = scipy.stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{np.mean(values):.0f} ± {error:.0f}"
+
+
+def compare(problem, agents, realisations: int, length: dict[str, int], earns: float) -> None:
     unit = next(iter(length))
-    print(f"{problem.name:>39} {'regret':>14} {'baseline ' + unit:>18} {'violations':>11} {'seconds':>8}")
+    print(f"{problem.name:>39} {'regret':>12} {'baseline ' + unit:>18} {'violations':>11} {'floor':>11} {'seconds':>8}")
     for name, make in agents.items():
         sf.simulate(problem, make(0), **{unit: 50})  # compile
-        regret, kept, violations, spent = [], [], 0, []
+        regret, kept, deepest, violations, spent = [], [], [], 0, []
         for seed in range(realisations):
             agent, begin = make(seed), time.perf_counter()
             run = sf.simulate(problem, agent, seed=seed, **length)
@@ -60,18 +81,22 @@ def compare(problem, agents, realisations: int, length: dict[str, int]) -> None:
             result = sf.evaluate(run, problem, ALPHA)
             regret.append(result.expected_regret[-1])
             kept.append(getattr(run, f"baseline_{unit}"))
+            deepest.append(max(-result.margin.min(), 0.0) / (ALPHA * earns))
             violations += result.violations
-        cells = f"{np.mean(regret):>8.0f} ±{np.std(regret):>4.0f} {np.mean(kept):>18.0f}"
-        print(f"{name:>39} {cells} {violations:>11} {min(spent):>8.3f}", flush=True)
+        floor = interval(deepest) if violations else "-"
+        cells = f"{interval(regret):>12} {interval(kept):>18} {violations:>11} {floor:>11}"
+        print(f"{name:>39} {cells} {min(spent):>8.3f}", flush=True)
 
 
 def main() -> None:
-    realisations = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    realisations = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     print(f"{machine()}\nalpha = {ALPHA}, {realisations} realisations")
     stock = sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1))
-    compare(stock, average_agents(stock), realisations, {"steps": STEPS})
+    gain = sf.solve.gain_and_bias(stock.mdp, stock.baseline).gain
+    compare(stock, average_agents(stock), realisations, {"steps": STEPS}, gain)
     grid = sf.problems.gridworld(slip=0.2, noise=sf.Noise("bernoulli"))
-    compare(grid, episodic_agents(grid), realisations, {"episodes": EPISODES})
+    value = sf.solve.policy_values(grid.mdp, grid.baseline, grid.horizon)[0, grid.start]
+    compare(grid, episodic_agents(grid), realisations, {"episodes": EPISODES}, value)
 
 
 if __name__ == "__main__":

@@ -367,8 +367,8 @@ CONFIGS = (
 )
 
 
-def an_agent(rng, problem, certificate, is_known, strict=True, style=None, steps=300):
-    """An agent with settings at random, and the set that it uses."""
+def an_agent(rng, problem, certificate, is_known, strict=True, style=None, steps=300, delta=None):
+    """An agent with settings at random, and the set that it uses; a `delta` above 0.05 leaves the rest to anchors."""
     alpha = float(rng.choice([0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9]))
     spans = certificate in ("paper", "reevaluated")  # one span for every episode: let the episodes be few
     style = (
@@ -387,6 +387,7 @@ def an_agent(rng, problem, certificate, is_known, strict=True, style=None, steps
         problem.space,
         baseline=known(problem) if is_known else Baseline(problem.baseline),
         alpha=alpha,
+        delta=delta,
         learner=learner,
         certificate=certificate,
         strict=strict,

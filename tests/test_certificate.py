@@ -11,10 +11,10 @@ from surefooted.certificates import replay as certificates
 from surefooted.certificates.certificate import Past, Question
 from surefooted.certificates.paper import Bound, PaperCertificate
 from surefooted.certificates.reference import Reference
-from surefooted.certificates.replay import Proof, ReplayCertificate
+from surefooted.certificates.replay import NOTHING, Proof, ReplayCertificate
 from surefooted.errors import InvalidInput
 from surefooted.kernels import segments as backwards
-from surefooted.kernels import sorting
+from surefooted.kernels.anchored import desk
 from surefooted.planning import Plan
 from surefooted.problems.problem import Problem
 from surefooted.sets.plausible import Plausible
@@ -438,7 +438,7 @@ def two_states(stay):
 def test_what_cannot_earn_is_extrapolated_from_below_and_not_below_its_least(steps, sweeps):
     p, truth, played = two_states(0.999)
     v = np.array([0.0, 1.0])
-    backwards.play_backwards(played, truth.rows, np.zeros(0), steps, 0.0, sweeps, sorting.workspace(2), v)
+    backwards.play_backwards(played, truth.rows, NOTHING, steps, 0.0, sweeps, desk(2), v)
     exact = np.linalg.matrix_power(p, steps) @ [0.0, 1.0]
     assert np.all(v <= exact + 1e-12)
     assert np.all(v >= 0.0)
@@ -451,7 +451,8 @@ def test_extrapolating_an_affordable_policy_charges_the_state_that_loses():
     _, truth, played = two_states(1.0)
     nothing = np.zeros(2)
     r = np.array([-1e-7, 1e-7])
-    steps, _, *cost = backwards.affordable_steps(played, truth.rows, r, 5.5e-7, 1e-3, 1000, nothing, nothing)
+    limits = (5.5e-7, 1e-3, 1000)
+    steps, _, *cost = backwards.affordable_steps(played, truth.rows, NOTHING._replace(r=r), *limits, nothing, nothing)
     assert steps == 5
     np.testing.assert_allclose(cost, [5e-7, 6e-7], rtol=1e-6)
 

@@ -86,6 +86,14 @@ RUNS: dict[str, tuple[Callable[[], Run | EpisodicRun], tuple[int, int, int]]] = 
         lambda: average(sf.problems.inventory(), 70_000, alpha=0.05, **PAPER),
         (904, 136, 1887499867),
     ),
+    "CUCRL2, anchored": (
+        lambda: average(sf.problems.inventory(noise=BOUNDED), 40_000, alpha=0.1),
+        (901, 197, 1754193944),
+    ),
+    "CUCRL2, segments, anchored": (
+        lambda: average(sf.problems.inventory(noise=BOUNDED), 40_000, alpha=0.1, certificate="segments"),
+        (913, 206, 2467159003),
+    ),
     "CUCRL2, segments": (
         lambda: average(sf.problems.inventory(), 40_000, alpha=0.1, certificate="segments", **PAPER),
         (803, 118, 724835865),

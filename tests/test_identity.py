@@ -188,7 +188,7 @@ def test_the_state_of_an_agent_with_other_arguments_is_refused(name, word, optio
 def test_each_difference_is_named_with_both_values():
     other = played("CUCRL2", alpha=0.2, delta=0.1, certificate="segments").state_dict()
     assert refused(played("CUCRL2"), other).faults == (
-        "learner, delta: 0.1 in the state, 0.05 in this agent",
+        "learner, delta: 0.09 in the state, 0.045 in this agent",
         "alpha: 0.2 in the state, 0.3 in this agent",
         "certificate: segments in the state, induction in this agent",
         "delta: 0.1 in the state, 0.05 in this agent",

@@ -361,9 +361,9 @@ def test_no_netted_budget_exceeds_the_exact_margin_on_problems_that_mean_harm(na
     assert tally.explored > 300
 
 
-def netted_first(self, proof, plausible, past):
+def netted_first(self, proof, plausible, past, lower=None):
     """Of two proofs the netted one is better."""
-    return proof.is_netted, proof.is_lasting, self._carry(proof, plausible, past).margin
+    return proof.is_netted, proof.is_lasting, self._carry(proof, plausible, past, lower).margin
 
 
 def test_an_agent_that_is_told_nothing_of_its_baseline_explores_soon_and_never_violates():

@@ -12,6 +12,7 @@ from surefooted import planning
 from surefooted.kernels import rows as row_kernels
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting, value_iteration
+from surefooted.kernels.anchored import Income, desk
 from surefooted.kernels.structs import Book
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.mdp import TabularMDP
@@ -24,6 +25,11 @@ forms = pytest.mark.parametrize("form", ["box", "ball"])
 
 def both(kernel):
     return pytest.mark.parametrize("kernel", [kernel, kernel.py_func], ids=["compiled", "plain"])
+
+
+def plain(r):
+    """Rewards without anchors."""
+    return Income(r, np.zeros(0), np.zeros(0))
 
 
 def plausible(form, seed, n_states=None, n_actions=None, kind=None):
@@ -198,7 +204,7 @@ def test_play_backwards_is_that_many_backups(kernel, form, seed, steps):
     for policy in some_policies(space.space, seed):
         for r in (space.r_lower - 0.4, np.zeros(0)):
             v = start.copy()
-            made = kernel(planning.played(policy), space.rows, r, steps, -1.0, 10**9, sorting.workspace(v.size), v)
+            made = kernel(planning.played(policy), space.rows, plain(r), steps, -1.0, 10**9, desk(v.size), v)
             assert made == steps
             r = r if r.size else np.zeros(space.space.n_pairs)
             assert v == pytest.approx(slow_values(space, policy, r, start, steps)[-1], abs=steps * SAFE)
@@ -215,7 +221,7 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
     policy = some_policies(space.space, seed)[seed % 3]
     for r in (space.r_lower - 0.4, np.zeros(0)):
         v = start.copy()
-        kernel(planning.played(policy), space.rows, r, steps, tolerance, most, sorting.workspace(v.size), v)
+        kernel(planning.played(policy), space.rows, plain(r), steps, tolerance, most, desk(v.size), v)
         truth = slow_values(space, policy, r if r.size else np.zeros(space.space.n_pairs), start, steps)[-1]
         assert np.all(v <= truth + steps * SAFE)
         if most > steps:
@@ -227,7 +233,7 @@ def test_extrapolation_is_never_too_high_and_loses_no_more_than_its_tolerance(ke
 def test_play_backwards_of_a_million_steps_takes_few_sweeps_and_loses_less_than_its_tolerance():
     mdp = TabularMDP.from_arrays([[[0.9, 0.1]], [[0.2, 0.8]]], [[1.0], [0.25]])  # gain 2/3 + 1/3 / 4 = 0.75
     rows, policy, v = Plausible.exactly(mdp).rows, Policy.always(mdp.space, 0), np.zeros(2)
-    made = backwards.play_backwards(planning.played(policy), rows, mdp.r, 10**6, 1e-3, 200, sorting.workspace(2), v)
+    made = backwards.play_backwards(planning.played(policy), rows, plain(mdp.r.copy()), 10**6, 1e-3, 200, desk(2), v)
     # sweep n + 1 changes the two states by amounts that differ by 0.7^n 0.75, which must be 1e-9 or less
     assert made == 1 + int(np.ceil(np.log(0.75e9) / -np.log(0.7)))
     # n steps earn 0.75 n + h - P^n h; h0 - h1 = (1 - 0.25) / 0.3 = 2.5 and 2/3 h0 + 1/3 h1 = 0, so that P^n h is 0
@@ -257,7 +263,7 @@ def test_affordable_steps_is_the_largest_number_that_no_stop_makes_too_dear(kern
         for budget in (*between, ranked[0] - 1, ranked[-1] - 1e-7, ranked[-1] + 1e-7):
             kept = v.copy()
             lists = planning.played(policy)
-            found, sweeps, *cost = kernel(lists, space.rows, r, budget, 0.0, most, terminal, kept)
+            found, sweeps, *cost = kernel(lists, space.rows, plain(r), budget, 0.0, most, terminal, kept)
             assert 1 <= sweeps <= min(found + 1, most)
             assert found == affordable(losses, budget)
             assert cost[0] == pytest.approx(max([0.0, *losses[:found]]), abs=1e-11)
@@ -281,7 +287,7 @@ def test_affordable_steps_when_extrapolated_are_never_too_many_nor_too_few_by_mo
         losses = (terminal - slow_values(space, policy, r, v, most)[1:]).max(axis=1)
         for budget in rng.uniform(losses.min() - 0.1, losses.max() + 0.1, size=3):
             lists = planning.played(policy)
-            found, sweeps, *cost = kernel(lists, space.rows, r, budget, tolerance, most, terminal, v)
+            found, sweeps, *cost = kernel(lists, space.rows, plain(r), budget, tolerance, most, terminal, v)
             assert 1 <= sweeps <= min(found + 1, most)
             assert affordable(losses, budget - tolerance - 1e-9) <= found <= affordable(losses, budget + 1e-9)
             assert max([0.0, *losses[:found]]) - 1e-9 <= cost[0] <= max(budget, 0.0) + 1e-9
@@ -294,7 +300,7 @@ def test_a_loss_too_small_to_matter_stops_nobody(kernel, loss):
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     nothing = np.zeros(1)
-    steps, sweeps, cost, _ = kernel(lists, rows, np.array([-loss]), 100.0, 1e-3, 50, nothing, nothing)
+    steps, sweeps, cost, _ = kernel(lists, rows, plain(np.array([-loss])), 100.0, 1e-3, 50, nothing, nothing)
     assert (steps, sweeps) == (50, 1) and cost == pytest.approx(50 * loss, rel=1e-9, abs=0)
 
 
@@ -306,7 +312,7 @@ def test_affordable_steps_by_hand(kernel, budget, steps, cost):
     """A quarter is lost at each step: a loss of just the budget is affordable, and more is not."""
     mdp = TabularMDP.from_arrays(np.ones((1, 1, 1)), np.zeros((1, 1)))
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
-    found = kernel(lists, rows, np.array([-0.25]), budget, 1e-3, 50, np.zeros(1), np.zeros(1))
+    found = kernel(lists, rows, plain(np.array([-0.25])), budget, 1e-3, 50, np.zeros(1), np.zeros(1))
     assert found == (steps, 1, *cost)
 
 
@@ -316,7 +322,7 @@ def test_what_one_state_earns_does_not_pay_for_another(kernel, tolerance):
     mdp = TabularMDP.from_arrays(np.eye(2)[:, None], np.zeros((2, 1)))  # each state is left to itself
     lists, rows = planning.played(Policy.always(mdp.space, 0)), Plausible.exactly(mdp).rows
     r, nothing = np.array([-0.125, 0.25]), np.zeros(2)
-    steps, _, *cost = kernel(lists, rows, r, 0.4, tolerance, 20, nothing, nothing)
+    steps, _, *cost = kernel(lists, rows, plain(r), 0.4, tolerance, 20, nothing, nothing)
     assert steps == 3 and cost == [0.375, 0.5]
 
 
@@ -354,7 +360,7 @@ def test_induct_is_the_composition_of_its_segments(kernel, form, seed):
             truth = bias + drift
         else:
             truth = slow_values(space, policies[q], r, truth, steps)[-1]
-    made = kernel(book, space.rows, r, bias, left, -1.0, 10**9, v)
+    made = kernel(book, space.rows, plain(r), bias, left, -1.0, 10**9, v)
     assert v == pytest.approx(truth, abs=1e-10) and made == sum(steps for _, steps in segments)
 
 
@@ -372,7 +378,7 @@ def test_induct_is_below_what_the_segments_earn_in_any_mdp_of_the_set(form, seed
     for q, steps in reversed(segments):
         for _ in range(steps):
             earned = chains[q][1] - gains[0] + chains[q][0] @ earned
-    backwards.induct(book, space.rows, space.r_lower - gains[0], bias, bias, tolerance, most, v)
+    backwards.induct(book, space.rows, plain(space.r_lower - gains[0]), bias, bias, tolerance, most, v)
     assert np.all(v <= earned + 1e-10)
 
 
@@ -384,7 +390,7 @@ def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed)
     policies, segments, book = some_book(space.space, seed)
     r, (bias, left) = space.r_lower - 0.4, np.random.default_rng(seed).normal(size=(2, space.space.n_states))
     losses = np.full(len(segments), np.nan)
-    kernel(book, space.rows, r, bias, left, 0.0, 10**9, losses)
+    kernel(book, space.rows, plain(r), bias, left, 0.0, 10**9, losses)
     truth = [(left - slow_values(space, policies[q], r, bias, steps)[-1]).max() if q else 0.0 for q, steps in segments]
     assert losses == pytest.approx(np.array(truth), abs=1e-10)
 

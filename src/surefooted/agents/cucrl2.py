@@ -19,17 +19,19 @@ from surefooted.agents.learner import AverageLearner
 from surefooted.agents.step_by_step import StepByStep
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates.account import Account
+from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Certificate, Offer, Past, Question
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
-from surefooted.certificates.shares import share
+from surefooted.certificates.shares import FOR_ANCHORS, HALF, share
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
+from surefooted.sets.confidence import simplified_bernstein
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
-from surefooted.tables.space import Space
+from surefooted.tables.space import Floats, Ints, Space
 
 CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
 CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
@@ -57,7 +59,10 @@ class CUCRL2(StepByStep[AverageLearner]):
         while the baseline recovers
     allowance : for "decisions", an amount that may be lost in all, beside alpha
     certificate : for "replay": "induction", "segments", "reevaluated" (the paper's experiments) or "paper" (its
-        analysis); so are `affordable`, `minimum` and `patience`
+        analysis); so are `anchored`, `affordable`, `minimum` and `patience`
+    anchored : for "induction" and "segments" with a known baseline and a valid set: bound what explored policies earn
+        by the baseline's bias as well (`certificates.anchors`). A given learner leaves bounds from data a share of δ
+        only if `delta` is given, too
     affordable : explore for as many steps as the budget pays for, at least `minimum`; False (the paper): for all
         T_{k-1} + 1 steps or not at all
     patience : after a refusal, the share by which the run grows before the agent asks again; with 0 (the paper) it asks
@@ -96,6 +101,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         strict: bool = True,
         allowance: float = 0.0,
         certificate: CertificateName = "induction",
+        anchored: bool = True,
         affordable: bool = True,
         minimum: int = 10,
         patience: float = 0.01,
@@ -126,8 +132,12 @@ class CUCRL2(StepByStep[AverageLearner]):
         by_account, has_share = condition == "decisions", held is None or delta is not None
         knowledge = options.get("knowledge") if held is None else held.belief.knowledge
         by_set = not by_account or (knowledge is not None and has_share)
+        confidence = options.get("confidence") if held is None else held.confidence
+        anchored = anchored and not by_account and certificate in ("segments", "induction")
+        anchored = anchored and baseline.gain is not None and confidence is not simplified_bernstein
+        by_outcomes, fraction = by_account or (anchored and has_share), HALF if by_account else FOR_ANCHORS
         try:
-            self.shares = share(delta, None if held is None else held.delta, by_set, by_account)
+            self.shares = share(delta, None if held is None else held.delta, by_set, by_outcomes, fraction)
         except InvalidInput as error:
             faults += error.faults
         if faults:
@@ -140,7 +150,9 @@ class CUCRL2(StepByStep[AverageLearner]):
         self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
         self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": self.shares.total}
-        self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict)
+        self.proves["anchored"] = anchored
+        anchors = Anchors(baseline, self.shares.of_outcomes, held.bounded) if anchored else None
+        self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict, anchors)
         self.policies.id_of(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.shares.total, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)
@@ -204,6 +216,12 @@ class CUCRL2(StepByStep[AverageLearner]):
         """For how many steps to play the baseline before asking again."""
         return max(1, int(self.patience * self.t))
 
+    def _record(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[tuple[int, Role, int]]:
+        """What these steps played; the certificate sees them, too."""
+        if self.certificate is not None:
+            self.certificate.observe(pairs, rewards, next_states)
+        return super()._record(pairs, rewards, next_states)
+
     def _record_episode(self, plausible: Plausible) -> None:
         """Tell the certificate of the episode that has just ended."""
         if self.decisions:
@@ -220,7 +238,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         else:
             least = self.minimum
             most = max(min(self.t, self.effort.longest_question(self.learner.counts)), least)
-        return Question(plausible, plan.policy, self.past, least, most)
+        return Question(plausible, plan.policy, self.past, least, most, self.learner.counts)
 
     def _review(self, question: Question) -> Offer:
         """What the certificate offers after a review."""
@@ -292,8 +310,10 @@ def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowanc
     return faults
 
 
-def _certificate(name: CertificateName, baseline: Baseline, alpha: float, strict: bool) -> Certificate:
+def _certificate(
+    name: CertificateName, baseline: Baseline, alpha: float, strict: bool, anchors: Anchors | None
+) -> Certificate:
     """The certificate of that name."""
     if name in ("paper", "reevaluated"):
         return PaperCertificate(baseline, alpha, name == "reevaluated", strict)
-    return ReplayCertificate(baseline, alpha, name == "induction", strict)
+    return ReplayCertificate(baseline, alpha, name == "induction", strict, anchors)

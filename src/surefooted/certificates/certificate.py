@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
+from surefooted.data.counts import Counts
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,17 @@ class Past:
 
 @dataclass(frozen=True)
 class Question:
-    """Whether `policy` may be played next for at least `least` steps, and for how many of at most `most`."""
+    """Whether `policy` may be played next for at least `least` steps, and for how many of at most `most`.
+
+    `counts` are those that the set is made of. A certificate with anchors uses them, too.
+    """
 
     plausible: Plausible
     policy: Policy
     past: Past
     least: int
     most: int
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,9 @@ class Certificate(Protocol):
 
     def review(self, question: Question) -> Offer:
         """The same after proving the past again with today's set."""
+
+    def observe(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Steps have been played, [n]."""
 
     def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
         """An episode of a policy has been played: `steps` steps, from step `first` on."""

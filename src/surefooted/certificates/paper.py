@@ -16,6 +16,7 @@ from surefooted.certificates.certificate import Offer, Past, Question
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
+from surefooted.tables.space import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class PaperCertificate:
         self.earned = 0.0  # sum of T_j gain_j - span_j over past episodes, by the bounds of their time
         self.episodes: dict[int, tuple[int, int]] = {}  # of each policy: episodes, steps
         self.proposed: Bound | None = None  # of the policy last asked about, which the next episode may play
+
+    def observe(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Nothing: the set has seen them."""
 
     def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
         """One more episode has been played."""

@@ -11,20 +11,23 @@ from typing import Any, Self
 import numpy as np
 
 from surefooted import planning
+from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Offer, Past, Question
 from surefooted.certificates.netting import Netting
 from surefooted.certificates.reference import Reference
 from surefooted.certificates.shelf import Shelf
+from surefooted.kernels import anchored
 from surefooted.kernels import segments as backwards
-from surefooted.kernels import sorting
+from surefooted.kernels.anchored import Income
 from surefooted.kernels.structs import Book
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy_log import PolicyLog
-from surefooted.tables.space import Floats
+from surefooted.tables.space import Floats, Ints
 
 TOLERANCE = 1e-3  # what extrapolating a long segment may lose (times r_max)
 SWEEPS = 100  # backward steps of one segment, before the rest of it is extrapolated
+NOTHING = Income(np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,20 @@ class ReplayCertificate:
     alpha : the share of the baseline's reward that may be lost
     induction : go backwards through all segments; False: add up the loss of each
     strict : keep a reserve for the way back to the baseline
+    anchors : what is known of r + p h, h being the bias of a known baseline; it makes explored segments cost less
 
     """
 
-    def __init__(self, baseline: Baseline, alpha: float, induction: bool = True, strict: bool = True) -> None:
+    def __init__(
+        self,
+        baseline: Baseline,
+        alpha: float,
+        induction: bool = True,
+        strict: bool = True,
+        anchors: Anchors | None = None,
+    ) -> None:
         self.baseline, self.alpha, self.induction, self.strict = baseline, alpha, induction, strict
+        self.anchors = anchors
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None
@@ -99,32 +111,49 @@ class ReplayCertificate:
 
     def offer(self, question: Question) -> Offer:
         """How long the policy may be played, by the proof there is."""
-        plausible, past, before = question.plausible, question.past, self._sweeps
+        plausible, past, before, lower = question.plausible, question.past, self._sweeps, self._anchored(question)
         if self.proof is None:
-            self.proof = self.prove(plausible, past)
-        proof = self._carry(self.proof, plausible, past)
+            self.proof = self.prove(plausible, past, lower)
+        proof = self._carry(self.proof, plausible, past, lower)
         if not (proof.is_netted and past.segments and past.segments[-1][0] == 0):  # steps of the baseline may go on,
             self.proof = proof  # and bounds on its bias are paid for once for all of them
-        return replace(self._afford(proof, question), sweeps=self._sweeps - before)
+        return replace(self._afford(proof, question, lower), sweeps=self._sweeps - before)
 
     def review(self, question: Question) -> Offer:
         """The same by the better of that proof and a new one."""
-        plausible, past, before = question.plausible, question.past, self._sweeps
-        new, old = self.prove(plausible, past), self.proof
-        if old is None or self._rank(new, plausible, past) > self._rank(old, plausible, past):
+        plausible, past, before, lower = question.plausible, question.past, self._sweeps, self._anchored(question)
+        new, old = self.prove(plausible, past, lower), self.proof
+        if old is None or self._rank(new, plausible, past, lower) > self._rank(old, plausible, past, lower):
             self.proof = new
         return replace(self.offer(question), sweeps=self._sweeps - before)
+
+    def observe(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """The outcomes of steps, for the anchors."""
+        if self.anchors is not None:
+            self.anchors.observe(pairs, rewards, next_states)
+
+    def _anchored(self, question: Question) -> Floats | None:
+        """Lower bounds on r + p h of each pair, [K], if there are anchors."""
+        return None if self.anchors is None else self.anchors.lower(question.plausible, question.counts)
+
+    def _income(self, plausible: Plausible, lower: Floats | None, required: float) -> Income:
+        """What a step from each pair earns at least, minus `required`; `lower` [K] are the anchors, if any."""
+        r = plausible.r_lower - required
+        if self.anchors is None or lower is None:
+            return NOTHING._replace(r=r)
+        return Income(r, self.anchors.bias, lower - required)
 
     def record(self, policy: int, first: int, steps: int, plausible: Plausible) -> None:
         """Nothing: a question says what was played, and the proof is carried over it then."""
 
-    def prove(self, plausible: Plausible, past: Past) -> Proof:
+    def prove(self, plausible: Plausible, past: Past, lower: Floats | None = None) -> Proof:
         """The margin of all that was played, with one set; if the baseline is not known, the better of two proofs.
 
-        One bounds its gain from below and from above, the other takes it to be one and the same.
+        One bounds its gain from below and from above, the other takes it to be one and the same. `lower` [K] are lower
+        bounds on r + p h, which only a known baseline has.
         """
         split = Reference.of(self.baseline, plausible, past.t)
-        proof = Proof(past.t, (self.case(plausible, past, split),))
+        proof = Proof(past.t, (self.case(plausible, past, split, lower),))
         if self.baseline.is_known:
             return proof
         netting = Netting(plausible, self.baseline.policy)
@@ -136,29 +165,28 @@ class ReplayCertificate:
         netted = Proof(before.t, tuple(self.case(plausible, before, reference) for reference in references))
         return max(proof, netted, key=lambda proof: self._rank(proof, plausible, past))
 
-    def _rank(self, proof: Proof, plausible: Plausible, past: Past) -> tuple[bool, float]:
+    def _rank(self, proof: Proof, plausible: Plausible, past: Past, lower: Floats | None = None) -> tuple[bool, float]:
         """What makes a proof better than another: it lasts, and it proves more by now."""
-        return proof.is_lasting, self._carry(proof, plausible, past).margin
+        return proof.is_lasting, self._carry(proof, plausible, past, lower).margin
 
-    def case(self, plausible: Plausible, past: Past, reference: Reference) -> Case:
+    def case(self, plausible: Plausible, past: Past, reference: Reference, lower: Floats | None = None) -> Case:
         """The margin of all that was played, if the baseline is as the reference says."""
         alpha, low, high, left = self.alpha, reference.bias_low, reference.bias_high, reference.bias_left
         required = (1 - alpha) * reference.gain_high
         opening = past.segments[0][1] if past.segments and past.segments[0][0] == 0 else 0
         book = self._book(past, past.segments[1:] if opening else past.segments)
-        limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - reference.gain_low
+        limits, income = self._limits(plausible), self._income(plausible, lower, reference.gain_low)
         v = reference.terminal.copy()
         if self.induction:
-            made = backwards.induct(book, plausible.rows, r, low, left, *limits, v)
+            made = backwards.induct(book, plausible.rows, income, low, left, *limits, v)
             self._sweeps += made if reference.one_bias else 0  # a review pays for the first proof beforehand
         else:
-            v -= self._lost(book, plausible, r, reference, limits)
+            v -= self._lost(book, plausible, income, reference)
         # the opening is the baseline's own run, which both sides of the condition share
         w = v - (1 - alpha) * high - alpha * left
         if opening:
-            nothing = np.zeros(0)
-            played, work = planning.played(self.baseline.policy), sorting.workspace(low.size)
-            backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, work, w)
+            played, work = planning.played(self.baseline.policy), anchored.desk(low.size)
+            backwards.play_backwards(played, plausible.rows, NOTHING, opening, *limits, work, w)
         earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
         reserve = alpha * float(low[past.start]) + (1 - alpha) * float(reference.bias_owed.min())
         margin = float(w[past.start]) + reserve + earned
@@ -166,18 +194,18 @@ class ReplayCertificate:
         terms = {"saved up": earned, "kept for the way back": kept, "explored": margin - earned - kept}
         return Case(margin, reference, required, terms)
 
-    def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> Proof:
+    def _carry(self, proof: Proof, plausible: Plausible, past: Past, lower: Floats | None) -> Proof:
         """A proof brought up to now: what was played since is charged at its worst, by today's set."""
         recent = past.since(proof.t)
         if not recent:
             return proof
-        book, limits = self._book(past, recent), (TOLERANCE * plausible.space.r_max, SWEEPS)
+        book, limits = self._book(past, recent), self._limits(plausible)
         cases = []
         for case in proof.cases:
             reference, v = case.reference, case.reference.terminal.copy()
-            r = plausible.r_lower - reference.gain_low
+            income = self._income(plausible, lower, reference.gain_low)
             self._sweeps += backwards.induct(
-                book, plausible.rows, r, reference.bias_low, reference.bias_left, *limits, v
+                book, plausible.rows, income, reference.bias_low, reference.bias_left, *limits, v
             )
             change = float((v - reference.terminal).min()) + (past.t - proof.t) * case.rate
             terms = dict(case.terms) | {"since": case.terms.get("since", 0.0) + change}
@@ -193,12 +221,18 @@ class ReplayCertificate:
         place = shelf.places(columns[:, 0])
         return Book(*shelf.lists(), place, columns[:, 1].copy())
 
-    def _lost(
-        self, book: Book, plausible: Plausible, r: Floats, reference: Reference, limits: tuple[float, int]
-    ) -> float:
+    def _limits(self, plausible: Plausible) -> tuple[float, int]:
+        """The tolerance of extrapolation, and the most sweeps of one segment."""
+        return TOLERANCE * plausible.space.r_max, SWEEPS
+
+    def _lost(self, book: Book, plausible: Plausible, income: Income, reference: Reference) -> float:
         """The sum of what the segments lost at most; of each the best bound so far, if the baseline is known."""
-        losses = np.empty(book.policy.size)
-        backwards.segment_losses(book, plausible.rows, r, reference.bias_low, reference.bias_left, *limits, losses)
+        losses, limits, biases = (
+            np.empty(book.policy.size),
+            self._limits(plausible),
+            (reference.bias_low, reference.bias_left),
+        )
+        backwards.segment_losses(book, plausible.rows, income, *biases, *limits, losses)
         if self.baseline.is_known:  # an estimated bias moves from set to set, and so does what a loss is relative to
             for i, steps in enumerate(book.steps):
                 length, best = self.losses.get(i, (0, np.inf))
@@ -206,13 +240,13 @@ class ReplayCertificate:
                 self.losses[i] = (int(steps), float(losses[i]))
         return float(losses.sum())
 
-    def _afford(self, proof: Proof, question: Question) -> Offer:
+    def _afford(self, proof: Proof, question: Question, lower: Floats | None) -> Offer:
         """How long the margin of a proof pays for a policy: in every case."""
         if self.strict and not proof.is_lasting:  # not even the baseline is proved to be safe for ever
             return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.worst.terms)
         offers: list[Offer] = []
         for case in proof.cases:
-            offers.append(self._afford_case(case, question))
+            offers.append(self._afford_case(case, question, lower))
             question = replace(question, most=offers[-1].steps)
         if len(offers) == 1:
             return offers[0]
@@ -221,7 +255,7 @@ class ReplayCertificate:
         short = tightest.budget - tightest.too_much
         return replace(tightest, budget=budget, cost=budget - left, too_much=budget - short, terms=proof.worst.terms)
 
-    def _afford_case(self, case: Case, question: Question) -> Offer:
+    def _afford_case(self, case: Case, question: Question, lower: Floats | None) -> Offer:
         """How long the margin of a case pays for a policy."""
         steps, cost, too_much, plausible = 0, 0.0, 0.0, question.plausible
         if case.margin >= 0:
@@ -229,7 +263,7 @@ class ReplayCertificate:
             steps, sweeps, cost, too_much = backwards.affordable_steps(
                 planning.played(question.policy),
                 plausible.rows,
-                plausible.r_lower - case.required,
+                self._income(plausible, lower, case.required),
                 case.margin,
                 TOLERANCE * plausible.space.r_max,
                 question.most,
@@ -244,11 +278,13 @@ class ReplayCertificate:
         self.proof, self.losses = None, {}
 
     def state_dict(self) -> dict[str, Any]:
-        """The proof and the losses."""
-        return {"proof": self.proof, "losses": dict(self.losses)}
+        """The proof, the losses, and what the anchors are made of."""
+        anchors = None if self.anchors is None else self.anchors.state_dict()
+        return {"proof": self.proof, "losses": dict(self.losses), "anchors": anchors}
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.baseline, self.alpha, self.induction, self.strict)
+        anchors = None if self.anchors is None else self.anchors.restored(state["anchors"])
+        other = type(self)(self.baseline, self.alpha, self.induction, self.strict, anchors)
         other.proof, other.losses = state["proof"], dict(state["losses"])
         return other

@@ -6,7 +6,10 @@ shares of δ must add up to δ at most.
 
     what is used     a learner is built here     a learner with δ_L is given
     one of them      it has all of δ             it has all of δ; for the set, δ is δ_L
-    both             each has half of δ          the set has δ_L, outcomes have δ - δ_L: `delta` must be given
+    both             outcomes have a fixed       the set has δ_L, outcomes have δ - δ_L: `delta` must be given
+                     fraction, the set the rest
+
+The fraction is a half. Anchors (`certificates.anchors`), which only make the set tighter, have a tenth.
 
 δ is `delta`, or else δ_L, or else `DELTA`. A set that proves nothing, such as that of a learner that only proposes, has
 no share. What was declared of a baseline is checked beside all this (`knowledge.baseline_check`): a false alarm breaks
@@ -18,6 +21,7 @@ from typing import NamedTuple
 from surefooted.errors import InvalidInput
 
 DELTA = 0.05
+HALF, FOR_ANCHORS = 0.5, 0.1  # what outcomes have of δ beside a set
 
 
 class Shares(NamedTuple):
@@ -33,14 +37,17 @@ class Shares(NamedTuple):
         return self.of_set or self.total
 
 
-def share(delta: float | None, of_learner: float | None, by_set: bool, by_outcomes: bool) -> Shares:
+def share(
+    delta: float | None, of_learner: float | None, by_set: bool, by_outcomes: bool, fraction: float = HALF
+) -> Shares:
     """The shares of δ for what is used, `by_set` or `by_outcomes` or both; δ_L is `of_learner` if a learner is given.
 
+    Otherwise outcomes have that `fraction` of δ if both are used.
     An error if the shares would add up to more than δ.
     """
     total = delta if delta is not None else DELTA if of_learner is None else of_learner
     faults = [] if 0 < total < 1 else [f"delta {total} must lie strictly between 0 and 1"]
-    of_set = 0.0 if not by_set else total / 2 if by_outcomes else total
+    of_set = 0.0 if not by_set else total - fraction * total if by_outcomes else total
     if by_set and of_learner is not None:
         of_set = of_learner
         if by_outcomes and total <= of_learner:

@@ -3,35 +3,36 @@
 import numpy as np
 
 from surefooted.arrays import Floats
+from surefooted.kernels.anchored import Desk, Income, anchored_step, desk
 from surefooted.kernels.compile import allocating
 from surefooted.kernels.rows import Rows
-from surefooted.kernels.sorting import Work, workspace
 from surefooted.kernels.structs import Book, Mixture
-from surefooted.kernels.value_iteration import step_back
 
 BASELINE_SHARE = 15  # segments of the baseline get this many times fewer sweeps: each can lose no more than a span
 
 
 @allocating
 def play_backwards(
-    mixture: Mixture, rows: Rows, r: Floats, steps: int, tolerance: float, most: int, work: Work, v: Floats
+    mixture: Mixture, rows: Rows, income: Income, steps: int, tolerance: float, most: int, work: Desk, v: Floats
 ) -> int:
     """`v` [S] becomes a lower bound on what `steps` steps of a policy earn before v is collected; the sweeps it took.
 
     L u >= u + c implies L^n v >= u + n c + min(v - u), since L is monotone and moves with constants. With u = v that
     loses next to nothing once all entries change alike. Then, or when the sweeps run out, one extrapolation does the
     remaining steps. If the entries still do not change alike, as on a cycle, damped iteration looks for a better u, and
-    the better bound counts in each state. With `r` empty nothing is earned, and v cannot fall below its own minimum.
+    the better bound counts in each state. With `income.r` empty nothing is earned, and v cannot fall below its own
+    minimum.
     """
-    n, earns = len(v), len(r) > 0
-    rewards, made = r if earns else np.zeros(len(rows.slack)), 0
+    n, earns, made, change = len(v), len(income.r) > 0, 0, work.by_value.change
+    if not earns:
+        income = Income(np.zeros(len(rows.slack)), income.bias, income.anchor)
     for sweep in range(steps):
         made += 1
-        lower, upper = step_back(mixture, rows, rewards, -1.0, work, v)
+        lower, upper = anchored_step(mixture, rows, income, work, v)
         left = steps - sweep
         alike = (upper - lower) * left <= tolerance
         if left > 1 and (alike or sweep + 1 >= most):
-            least = -np.inf if earns else v[work.order[0]]
+            least = -np.inf if earns else v[work.by_value.order[0]]
             u = v.copy()
             for s in range(n):
                 v[s] = max(v[s] + left * lower, least)
@@ -39,8 +40,8 @@ def play_backwards(
                 best, origin = lower, u.copy()
                 for _ in range(most):
                     for s in range(n):
-                        u[s] += 0.5 * work.change[s]
-                    best, upper = step_back(mixture, rows, rewards, -1.0, work, u)
+                        u[s] += 0.5 * change[s]
+                    best, upper = anchored_step(mixture, rows, income, work, u)
                     made += 1
                     if (upper - best) * left <= tolerance:
                         break
@@ -51,7 +52,7 @@ def play_backwards(
                     v[s] = max(v[s], u[s] + left * best + gap)
             break
         for s in range(n):
-            v[s] += work.change[s]
+            v[s] += change[s]
     return made
 
 
@@ -59,7 +60,7 @@ def play_backwards(
 def affordable_steps(
     mixture: Mixture,
     rows: Rows,
-    r: Floats,
+    income: Income,
     budget: float,
     tolerance: float,
     most: int,
@@ -69,16 +70,16 @@ def affordable_steps(
     """How long a policy may be played from any state: steps, sweeps made, what they can cost, what one more can cost.
 
     The steps are the largest n <= most such that no stop after 1, .., n steps can lose more than `budget`. `v` [S] is
-    collected at the stop, `r` is relative to what each step must earn. With u_m the pessimistic value of m steps,
+    collected at the stop, `income` is relative to what each step must earn. With u_m the pessimistic value of m steps,
     stopping after m loses at most max over s of terminal(s) - u_m(s).
     """
     n, cost = len(v), 0.0
-    work, u = workspace(n), v.copy()
+    work, u = desk(n), v.copy()
     for step in range(1, most + 1):
-        lower, upper = step_back(mixture, rows, r, -1.0, work, u)
+        lower, upper = anchored_step(mixture, rows, income, work, u)
         loss = -np.inf
         for s in range(n):
-            u[s] += work.change[s]
+            u[s] += work.by_value.change[s]
             loss = max(loss, terminal[s] - u[s])
         if loss > budget:
             return step - 1, step, cost, loss
@@ -95,15 +96,16 @@ def affordable_steps(
 
 @allocating
 def induct(
-    book: Book, rows: Rows, r: Floats, bias: Floats, bias_left: Floats, tolerance: float, most: int, v: Floats
+    book: Book, rows: Rows, income: Income, bias: Floats, bias_left: Floats, tolerance: float, most: int, v: Floats
 ) -> int:
     """`v` [S] becomes a lower bound on what all segments of a book earn before v is collected; the sweeps it took.
 
-    `r` [K] is relative to the baseline's gain per step. With its bias h [S], r + p h >= h for the baseline in the true
+    `income` is relative to the baseline's gain per step. With its bias h [S], r + p h >= h for the baseline in the true
     MDP, so that n steps and v are worth at least h + p^n (v - h): in its segments the worst row p acts on v - h only.
     If h is not known, `bias` is at most h, and `bias_left` at least. The last segment comes first.
     """
-    made, nothing, work = 0, np.zeros(0), workspace(len(v))
+    none, work, made = np.zeros(0), desk(len(v)), 0
+    nothing = Income(none, none, none)
     fewer = max(1, most // BASELINE_SHARE)
     for i in range(len(book.policy) - 1, -1, -1):
         q = book.policy[i]
@@ -111,7 +113,7 @@ def induct(
         mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
         for s in range(len(v)):
             v[s] -= bias_left[s] if is_baseline else 0.0
-        earned, sweeps = (nothing, fewer) if is_baseline else (r, most)
+        earned, sweeps = (nothing, fewer) if is_baseline else (income, most)
         made += play_backwards(mixture, rows, earned, book.steps[i], tolerance, sweeps, work, v)
         for s in range(len(v)):
             v[s] += bias[s] if is_baseline else 0.0
@@ -120,13 +122,13 @@ def induct(
 
 @allocating
 def segment_losses(
-    book: Book, rows: Rows, r: Floats, bias: Floats, bias_left: Floats, tolerance: float, most: int, losses: Floats
+    book: Book, rows: Rows, income: Income, bias: Floats, bias_left: Floats, tolerance: float, most: int, losses: Floats
 ) -> None:
     """`losses` [n]: what each segment can lose to the baseline from its worst first state; its own lose nothing.
 
     The baseline's bias is at least `bias` and at most `bias_left`, [S].
     """
-    v, work = np.empty(len(bias)), workspace(len(bias))
+    v, work = np.empty(len(bias)), desk(len(bias))
     for i in range(len(book.policy)):
         losses[i] = 0.0
         q = book.policy[i]
@@ -134,7 +136,7 @@ def segment_losses(
             for s in range(len(v)):
                 v[s] = bias[s]
             mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
-            play_backwards(mixture, rows, r, book.steps[i], tolerance, most, work, v)
+            play_backwards(mixture, rows, income, book.steps[i], tolerance, most, work, v)
             losses[i] = -np.inf
             for s in range(len(v)):
                 losses[i] = max(losses[i], bias_left[s] - v[s])
