@@ -2,7 +2,8 @@
 
 The bound may fail with probability δ. Here δ is large, so that failures are seen: their number is compared with what
 was promised, and every run in which the bound holds must keep the condition. Gain, bias and advantages of the baseline
-are computed here once more with dense matrices.
+are computed here once more with dense matrices. An agent that does not know gain and bias is told their exact span, and
+sometimes a log of the baseline; the balance that it proves is compared with the exact margin as well.
 
 Run `python tests/adversarial_account.py 2000 7` for 2000 problems from seed 7; it prints one line.
 """
@@ -127,7 +128,7 @@ def check_run(problem, agent, alpha, allowance, delta, steps, seed, tally, label
     world, s, exact, departed = np.random.default_rng(seed), problem.start, 0.0, 0
     agent.begin(s)
     reserve = bias.max() - (1 - alpha) * bias.min() - alpha * bias[s] if agent.account.strict else 0.0
-    held, least = True, np.inf
+    held, least, known = True, np.inf, agent.baseline.is_known
     excess = -np.inf
     for t in range(1, steps + 1):
         decision = agent.act(s)
@@ -141,6 +142,10 @@ def check_run(problem, agent, alpha, allowance, delta, steps, seed, tally, label
         excess = max(excess, agent.account.worth - exact)
         held &= agent.account.worth <= exact + TOLERANCE * max(1.0, t)
         margin = allowance + alpha * t * gain + exact
+        if not known:
+            low, high = agent.account.gain_bounds
+            held &= low - TOLERANCE <= gain <= high + TOLERANCE
+            held &= agent.account.balance <= margin - reserve + TOLERANCE * max(1.0, t)
         least = min(least, margin - (reserve if departed else 0.0))
     tally.runs += 1
     tally.promised[delta] += 1
@@ -155,10 +160,12 @@ def check_run(problem, agent, alpha, allowance, delta, steps, seed, tally, label
         tally.violations.append(f"{label}: the segments do not add up")
 
 
-def an_agent(rng, problem, delta):
+def an_agent(rng, problem, delta, known=True):
     """An agent with settings at random: its alpha and allowance too."""
     gain, bias, _ = exactly(problem)
     baseline = Baseline(problem.baseline, float(np.clip(gain, 0, problem.space.r_max)), bias)
+    if not known:
+        baseline = Baseline(problem.baseline, span=float(np.ptp(bias)))
     alpha, allowance = float(rng.choice([0.0, 0.01, 0.1, 0.5, 0.9])), 0.0
     if alpha == 0.0 or rng.random() < 0.4:
         allowance = float(rng.choice([0.5, 5.0, 50.0])) * problem.space.r_max
@@ -171,9 +178,25 @@ def an_agent(rng, problem, delta):
         delta=delta,
         learner=learner,
         condition="decisions",
+        patience=float(rng.choice([0.0, 0.1])),
         **choices,
     )
+    if not known and rng.random() < 0.5:
+        for _ in range(int(rng.integers(1, 4))):
+            agent.account.read(*a_log(rng, problem, int(rng.integers(1, 400))))
     return agent, alpha, allowance
+
+
+def a_log(rng, problem, steps):
+    """Steps of the baseline one after the other, from any state: start, pairs, rewards, next states."""
+    s = start = int(rng.integers(problem.space.n_states))
+    rows = []
+    for _ in range(steps):
+        k = problem.baseline.pair_at(s, rng.random())
+        reward, s = problem.mdp.draw(rng, k)
+        rows.append((k, float(reward), s))
+    pairs, rewards, next_states = zip(*rows, strict=True)
+    return start, np.array(pairs), np.array(rewards), np.array(next_states)
 
 
 def a_problem(rng, kind):
@@ -186,7 +209,7 @@ def a_problem(rng, kind):
     return Problem(kind.__name__, mdp, Policy.always(mdp.space, 0), 0)
 
 
-def run_campaign(n, seed, steps=250, per_problem=1):
+def run_campaign(n, seed, steps=250, per_problem=1, known=True):
     """`n` random problems; what was seen."""
     tally = Tally()
     for i in range(n):
@@ -195,7 +218,7 @@ def run_campaign(n, seed, steps=250, per_problem=1):
         tally.problems += 1
         for j in range(per_problem):
             delta = DELTAS[(i + j) % len(DELTAS)]
-            agent, alpha, allowance = an_agent(rng, problem, delta)
+            agent, alpha, allowance = an_agent(rng, problem, delta, known)
             label = f"seed {seed}, problem {i} ({problem.name}), alpha {alpha}, allowance {allowance}, delta {delta}"
             check_run(problem, agent, alpha, allowance, delta, steps, int(rng.integers(2**31)), tally, label)
     tally.judge()
@@ -204,8 +227,11 @@ def run_campaign(n, seed, steps=250, per_problem=1):
 
 if __name__ == "__main__":
     n, seed = (int(x) for x in (sys.argv[1:] + ["1000", "0"][len(sys.argv) - 1 :])[:2])
-    result = run_campaign(n, seed, steps=400, per_problem=2)
-    print(result.line())
-    for violation in result.violations[:20]:
-        print(violation)
-    sys.exit(bool(result.violations))
+    failed = False
+    for known in (True, False):
+        result = run_campaign(n, seed, steps=400, per_problem=2, known=known)
+        print(f"gain and bias {'known' if known else 'unknown'}: {result.line()}")
+        for violation in result.violations[:20]:
+            print(violation)
+        failed |= bool(result.violations)
+    sys.exit(failed)

@@ -380,12 +380,6 @@ def test_impossible_arguments_are_refused(options, words):
         sf.CUCRL2(problem.space, baseline=known(problem), **({"alpha": 0.1, "condition": "decisions"} | options))
 
 
-def test_an_unknown_baseline_is_refused_with_what_to_declare():
-    problem = sf.problems.riverswim()
-    with pytest.raises(InvalidInput, match="gain and bias: declare both"):
-        sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1, condition="decisions")
-
-
 def test_a_randomised_proposal_is_refused():
     problem = sf.problems.riverswim()
 

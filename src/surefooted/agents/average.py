@@ -14,6 +14,7 @@ import numpy as np
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.player import L, Player
 from surefooted.certificates.account import Account
+from surefooted.certificates.unknown import UnknownAccount
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.knowledge.baseline_check import explored
 from surefooted.knowledge.mechanics import NoiseValue
@@ -47,7 +48,7 @@ class Episode:
 class AveragePlayer(Player[L]):
     """Plays one long run, and records its segments, distinct policies and decisions."""
 
-    account: Account | None = None  # asked before every step, if the player keeps one
+    account: Account | UnknownAccount | None = None  # asked before every step, if the player keeps one
 
     def __init__(self, learner: L, seed: int | np.random.Generator = 0) -> None:
         super().__init__(learner, seed)

@@ -24,6 +24,7 @@ from surefooted.certificates.certificate import Certificate, Offer, Past, Questi
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
 from surefooted.certificates.shares import FOR_ANCHORS, HALF, share
+from surefooted.certificates.unknown import UnknownAccount
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
@@ -54,19 +55,21 @@ class CUCRL2(StepByStep[AverageLearner]):
     alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
     delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
     learner : what proposes policies; UCRL2's unless given
-    condition : "replay" (the paper's) or "decisions", which explores far sooner and needs gain and bias of the baseline
+    condition : "replay" (the paper's) or "decisions", which explores far sooner and needs more of the baseline: its
+        gain and bias, or its span, or knowledge that proves that it keeps returning to one state
     strict : keep a reserve for the way back to the baseline; without it (the paper), the condition can be violated
         while the baseline recovers
     allowance : for "decisions", an amount that may be lost in all, beside alpha
     certificate : for "replay": "induction", "segments", "reevaluated" (the paper's experiments) or "paper" (its
-        analysis); so are `anchored`, `affordable`, `minimum` and `patience`
+        analysis); so are `anchored`, `affordable` and `minimum`
     anchored : for "induction" and "segments" with a known baseline and a valid set: bound what explored policies earn
         by the baseline's bias as well (`certificates.anchors`). A given learner leaves bounds from data a share of δ
         only if `delta` is given, too
     affordable : explore for as many steps as the budget pays for, at least `minimum`; False (the paper): for all
         T_{k-1} + 1 steps or not at all
-    patience : after a refusal, the share by which the run grows before the agent asks again; with 0 (the paper) it asks
-        in every episode, and reviews the past before every refusal
+    patience : after a refusal, the share by which the run grows before the agent asks again. For "replay" it is 0.01;
+        with 0 (the paper) the agent asks in every episode, and reviews the past before every refusal. For "decisions"
+        it is 0; a larger one, such as 0.1, saves up for longer stretches where single steps teach little
     seed : of the random numbers that a randomised baseline needs
     options : those of UCRL2's learner: confidence, bounded, knowledge (see `Learner`)
 
@@ -104,11 +107,11 @@ class CUCRL2(StepByStep[AverageLearner]):
         anchored: bool = True,
         affordable: bool = True,
         minimum: int = 10,
-        patience: float = 0.01,
+        patience: float | None = None,
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
-        faults = _condition_faults(condition, baseline, alpha, allowance)
+        faults = _condition_faults(condition, alpha, allowance)
         if baseline.policy.space != space:
             faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
         if baseline.policy.horizon is not None:
@@ -119,7 +122,7 @@ class CUCRL2(StepByStep[AverageLearner]):
             faults.append(f"there is no certificate {certificate!r}; there are {', '.join(CERTIFICATES)}")
         if not minimum >= 1:
             faults.append(f"minimum {minimum} must be at least 1")
-        if not 0 <= patience < np.inf:
+        if patience is not None and not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
         held = learner.learner if isinstance(learner, AveragePlayer) else learner
         if held is not None and options:
@@ -136,6 +139,8 @@ class CUCRL2(StepByStep[AverageLearner]):
         anchored = anchored and not by_account and certificate in ("segments", "induction")
         anchored = anchored and baseline.gain is not None and confidence is not simplified_bernstein
         by_outcomes, fraction = by_account or (anchored and has_share), HALF if by_account else FOR_ANCHORS
+        if by_account and not by_set and baseline.gain is None and baseline.span is None:
+            faults.append(wording.TOO_LITTLE_KNOWN)
         try:
             self.shares = share(delta, None if held is None else held.delta, by_set, by_outcomes, fraction)
         except InvalidInput as error:
@@ -143,15 +148,18 @@ class CUCRL2(StepByStep[AverageLearner]):
         if faults:
             raise InvalidInput("no such agent", faults)
         held = held or UCRL2Learner(space, delta=self.shares.of_learner, **options)
-        account = None
+        account: Account | UnknownAccount | None = None
+        saving, patience = (patience or 0.0) if by_account else 0.0, 0.01 if patience is None else patience
         if by_account:
-            account = Account(space, baseline, alpha, self.shares.of_outcomes, strict, allowance)
+            kind = Account if baseline.is_known else UnknownAccount
+            account = kind(space, baseline, alpha, self.shares.of_outcomes, strict, allowance, saving)
         super().__init__(held, seed, account)
         self.baseline, self.alpha, self.condition = baseline, alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
         self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": self.shares.total}
         self.proves["anchored"] = anchored
         anchors = Anchors(baseline, self.shares.of_outcomes, held.bounded) if anchored else None
+        self.proves |= {"saving": saving} if by_account else {}
         self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict, anchors)
         self.policies.id_of(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.shares.total, bounded=held.bounded)
@@ -180,6 +188,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
         learner = self.learner
         contradictions = learner.compare() + self.check.compare(learner.belief.from_data, learner.counts.total)
+        contradictions += [] if self.account is None else self.account.contradictions
         plausible = learner.plausible()  # step 2
         self._record_episode(plausible)
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
@@ -293,7 +302,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
 
 
-def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowance: float) -> list[str]:
+def _condition_faults(condition: str, alpha: float, allowance: float) -> list[str]:
     """Why a condition cannot be kept."""
     if condition not in CONDITIONS:
         return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
@@ -304,9 +313,6 @@ def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowanc
         faults.append(f"allowance {allowance} must be finite and not negative")
     if condition == "replay" and allowance:
         faults.append('an allowance needs condition="decisions"')
-    if condition == "decisions" and baseline.gain is None:
-        what = "it compares each decision with the baseline's, by the baseline's gain and bias: declare both"
-        faults.append(f'condition="decisions" needs more than the policy: {what}, or choose condition="replay"')
     return faults
 
 

@@ -85,7 +85,7 @@ def _flat(path: str, value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, Space):
         value = {"states": value.n_states, "pairs": value.n_pairs, "r_max": value.r_max, "structure": _arrays(value)}
     elif isinstance(value, Baseline):
-        value = {name: getattr(value, name) for name in ("policy", "gain", "bias", "values")}
+        value = {name: getattr(value, name) for name in ("policy", "gain", "bias", "values", "span")}
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _flat(f"{path}, {name}" if path else str(name), inner)

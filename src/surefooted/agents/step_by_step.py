@@ -17,6 +17,7 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.average import UNLIMITED, AveragePlayer, Episode
 from surefooted.agents.player import L
 from surefooted.certificates.account import Account
+from surefooted.certificates.unknown import UnknownAccount
 from surefooted.errors import InvalidInput
 from surefooted.planning import Plan
 from surefooted.tables.space import Floats, Ints
@@ -29,9 +30,14 @@ class StepByStep(AveragePlayer[L]):
     baseline.
     """
 
-    def __init__(self, learner: L, seed: int | np.random.Generator, account: Account | None) -> None:
+    def __init__(self, learner: L, seed: int | np.random.Generator, account: Account | UnknownAccount | None) -> None:
         super().__init__(learner, seed)
         self.account = account
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What was observed that contradicts what was declared, also of a baseline; empty while all is well."""
+        return super().contradictions + ([] if self.account is None else self.account.contradictions)
 
     def begin(self, s: int) -> None:
         """The run begins in s: plan the first episode."""
@@ -48,7 +54,9 @@ class StepByStep(AveragePlayer[L]):
         policy, terms = self.policies.id_of(plan.policy), self.account.terms
         reason, budget = wording.STEP_BY_STEP, sum(terms.values())
         decision = Decision("optimistic", reason, t=self.t, policy=policy, budget=budget, terms=terms)
-        return Episode(plan.policy, decision, UNLIMITED)
+        due = self.account.next_review
+        left = UNLIMITED if due is None else max(due - self.t, 1)
+        return Episode(plan.policy, decision, left)
 
     def act(self, s: int) -> Decision:
         """What to play in s, and why. Changes nothing: asking again gives the same answer."""

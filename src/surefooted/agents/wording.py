@@ -12,6 +12,15 @@ SPOT_CHECK = "Plays the baseline, to compare what it earns with what was declare
 RESTS = "Plays the baseline: on so large a problem, the agent does not ask at every step whether exploring is safe."
 OPTIMISTIC = "Explores: the best policy in the best plausible MDP."
 SAMPLED = "Explores: the best policy in an MDP drawn from the posterior."
+TOO_LITTLE_KNOWN = (
+    'condition="decisions" needs more than the policy of the baseline: declare its gain and bias, or how much a state '
+    "can matter in the long run, Baseline(policy, span=..), or knowledge such as mechanics that proves such a span; or "
+    'choose condition="replay"'
+)
+NOTHING_PROVED = (
+    "Plays the baseline: what is known does not prove yet that the baseline keeps returning to one state. More data "
+    "may; so may possible successors or mechanics, and Baseline(policy, span=..) does without."
+)
 
 
 def best_gain(gain: float) -> str:
@@ -65,6 +74,8 @@ def departs(deposit: float, balance: float) -> str:
 
 def does_not_depart(deposit: float, balance: float) -> str:
     """The account does not pay for a step that would depart from the baseline."""
+    if balance == -np.inf:
+        return NOTHING_PROVED
     if balance < 0:
         return f"Plays the baseline: {-balance:.3g} must be saved up before anything can be explored."
     return f"Plays the baseline: exploring could cost {deposit:.3g} in the long run; {balance:.3g} is in the account."

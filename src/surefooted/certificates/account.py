@@ -24,7 +24,7 @@ from surefooted.certificates.martingale import new_bets
 from surefooted.kernels import account as kernels
 from surefooted.kernels.account import PAID_IN, PROVED, STEPS, Rules, Terms
 from surefooted.kernels.martingale import sum_of_means
-from surefooted.kernels.structs import Steps
+from surefooted.kernels.structs import Fields, Steps
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -73,6 +73,7 @@ class Account:
     delta : the probability with which the bounds may ever fail
     strict : keep a reserve for the state that exploring ends in (average reward)
     allowance : an amount that may be lost in all, beside alpha
+    saving : after a refusal, the share by which the run grows before anything departs again
 
     """
 
@@ -84,9 +85,10 @@ class Account:
         delta: float,
         strict: bool = True,
         allowance: float = 0.0,
+        saving: float = 0.0,
     ) -> None:
         self.space, self.baseline, self.alpha, self.delta = space, baseline, alpha, delta
-        self.strict, self.allowance = strict, allowance
+        self.strict, self.allowance, self.saving = strict, allowance, saving
         if baseline.gain is not None and baseline.bias is not None:
             gain, worth, stages = baseline.gain, np.array(baseline.bias), 0
             lowest: Floats = np.full(space.n_states, worth.min())
@@ -101,14 +103,22 @@ class Account:
         largest = max(float((worth - lowest).max()) + gain, TINY * space.r_max)
         share = PAIRWISE * delta / choices
         terms = Terms(
-            gain, alpha * gain, allowance, -math.log((1 - PAIRWISE) * delta), -math.log(share), range_, largest, stages
+            gain,
+            alpha * gain,
+            allowance,
+            -math.log((1 - PAIRWISE) * delta),
+            -math.log(share),
+            range_,
+            largest,
+            stages,
+            saving,
         )
         counted = (np.zeros(choices, dtype=np.int64), np.zeros(choices), np.zeros(choices))
         departures, by_set = np.zeros(choices, dtype=np.int64), np.full(choices, -np.inf)
         self.arrays = kernels.Account(
-            terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(3)
+            terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(4)
         )
-        self._alone, self._weights = _alone(baseline.policy, stages)
+        self._alone, self._weights = only_pairs(baseline.policy, stages)
         self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
 
     @property
@@ -132,7 +142,7 @@ class Account:
         """A deterministic policy that is played wherever the account pays for it; None: the baseline is played."""
         stages, proposed = self.arrays.terms.stages, self._alone
         if proposal is not None:
-            proposed = _every_stage(proposal.stages(max(stages, 1))[0], stages)
+            proposed = every_stage(proposal.stages(max(stages, 1))[0], stages)
         self.rules = Rules(proposed, self._alone, self._weights)
 
     def proposed(self, place: int) -> int:
@@ -167,12 +177,26 @@ class Account:
         if self.arrays.departures.any():
             self.arrays.now[PROVED] = sum_of_means(self.arrays.bets, self.arrays.terms.threshold)
 
+    def play(self, world: Fields, draws: Floats, coins: Floats, allowed: Ints, s: int, out: Fields) -> int:
+        """Play on a true table from s as the account allows; how many steps. Nothing here changes."""
+        return kernels.play_decisions(world, self.rules, draws, coins, allowed, s, self.ahead(), out)
+
     def ahead(self) -> kernels.Account:
         """A copy that a simulator may play with."""
         arrays = self.arrays
         bets = arrays.bets._replace(log_wealth=arrays.bets.log_wealth.copy(), guessed=arrays.bets.guessed.copy())
         counted = {name: getattr(arrays, name).copy() for name in ("visits", "total", "square", "departures", "now")}
         return arrays._replace(bets=bets, **counted)
+
+    @property
+    def next_review(self) -> int | None:
+        """The step at which the set must be used again, if need be in the middle of an episode: never."""
+        return None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """None: the agent's check of what was declared finds them."""
+        return []
 
     @property
     def steps(self) -> int:
@@ -205,7 +229,7 @@ class Account:
 
         What sets have proved is left out, so that balances are those of an agent without knowledge.
         """
-        book = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance)
+        book = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance, self.saving)
         book.begin(start)
         s = start
         for t, (k, reward, s_next, left) in enumerate(zip(pairs, rewards, next_states, departed, strict=True), start=1):
@@ -226,7 +250,7 @@ class Account:
 
     def restored(self, state: dict[str, Any]) -> Self:
         """An account of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance)
+        other = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance, self.saving)
         arrays, bets = other.arrays, other.arrays.bets
         for name in ("visits", "total", "square", "departures", "now", "by_set"):
             getattr(arrays, name)[:] = state[name]
@@ -235,17 +259,17 @@ class Account:
         return other
 
 
-def _alone(policy: Policy, stages: int) -> tuple[Ints, Floats]:
+def only_pairs(policy: Policy, stages: int) -> tuple[Ints, Floats]:
     """The only pair that a policy plays at each place, -1 where it randomises; and the weights of all choices."""
     pairs, weights = policy.stages(max(stages, 1))
     if policy.is_deterministic:
-        return _every_stage(pairs, stages), np.zeros(0)
+        return every_stage(pairs, stages), np.zeros(0)
     space, alone = policy.space, np.full((len(weights), policy.space.n_states), -1)
     h, k = np.nonzero(weights >= 1.0)
     alone[h, space.pair_state[k]] = k
-    return _every_stage(alone, stages), _every_stage(weights, stages)
+    return every_stage(alone, stages), every_stage(weights, stages)
 
 
-def _every_stage(rule: Any, stages: int) -> Any:
+def every_stage(rule: Any, stages: int) -> Any:
     """One decision rule, or one for each stage, in one row."""
     return np.ascontiguousarray(np.broadcast_to(rule, (max(stages, 1), rule.shape[1]))).reshape(-1)

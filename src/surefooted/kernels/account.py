@@ -15,7 +15,7 @@ from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import rank_states, workspace
 from surefooted.kernels.structs import NO_NOISE, Fields, Steps, World
 
-STEPS, PROVED, PAID_IN = 0, 1, 2  # what stands where in `Account.now`
+STEPS, PROVED, PAID_IN, RESUME = 0, 1, 2, 3  # what stands where in `Account.now`
 
 
 class Terms(NamedTuple):
@@ -29,6 +29,7 @@ class Terms(NamedTuple):
     range_: float  # outcomes r + worth(next place) from one place lie in an interval of this length
     largest: float  # no surprise is below -largest; every λ is below 1 / largest
     stages: int  # H, or 0 for average reward
+    saving: float  # after a refusal nothing departs until the run has grown by this share
 
 
 class Account(NamedTuple):
@@ -43,7 +44,7 @@ class Account(NamedTuple):
     square: Floats  # [choices], the sum of their squares
     departures: Ints  # [choices]
     by_set: Floats  # [choices], what the plausible set says that a departure is worth at least; -inf: nothing
-    now: Floats  # [3]: steps counted, what all departures are proved to be worth, what was paid in beside the rate
+    now: Floats  # [4]: steps counted, what departures are proved to be worth, what was paid in, when to ask again
 
 
 class Rules(NamedTuple):
@@ -92,7 +93,7 @@ def may_depart(account: Account, place: int, choice: int) -> tuple[bool, float]:
     since computing the bound takes longer than a step.
     """
     limit, loss, proved = paid_in(account), worst(account, place), account.now[PROVED]
-    if limit < 0.0:
+    if limit < 0.0 or account.now[STEPS] < account.now[RESUME]:
         return False, proved
     if limit + proved + loss >= 0.0:
         return True, proved
@@ -109,6 +110,8 @@ def decide(account: Account, rules: Rules, place: int, first: int) -> tuple[bool
     if pair == rules.alone[place]:
         return True, False
     pays, account.now[PROVED] = may_depart(account, place, first + pair)
+    if not pays and account.now[STEPS] >= account.now[RESUME]:
+        account.now[RESUME] = account.now[STEPS] * (1.0 + account.terms.saving)
     return pays, pays
 
 
@@ -122,7 +125,7 @@ def settle(account: Account, place: int, choice: int, reward: float, next_place:
         if n > 0.0:  # what the choice was worth on average so far, a little closer to the baseline
             guess = (loss + terms.range_ * account.total[choice] / n) * n / (n + 1.0)
         place_bets(account.bets, max(outcome - here, loss), min(guess, terms.largest + loss))
-        account.now[PROVED] += loss
+        account.now[PROVED] += max(loss, float(account.by_set[choice]))
         account.departures[choice] += 1
     scaled = min(max((outcome - account.lowest[place]) / terms.range_, 0.0), 1.0)
     account.visits[choice] += 1

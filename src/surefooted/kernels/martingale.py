@@ -23,15 +23,20 @@ class Bets(NamedTuple):
 
 
 @njit
+def add_exactly(sums: Floats, j: int, x: float) -> None:
+    """Add x to the sum in column j of `sums` [2, J], whose second row holds what rounding has left out of the first."""
+    before = sums[0, j]
+    after = before + x
+    sums[0, j] = after
+    sums[1, j] += (before - after) + x if abs(before) >= abs(x) else (x - after) + before
+
+
+@njit
 def place_bets(bets: Bets, value: float, guess: float) -> None:
     """One more step: `value` was observed where `guess` was expected; value - guess > -1 / λ for every λ."""
     surprise = value - guess
     for j in range(len(bets.lambda_)):
-        gain = math.log1p(bets.lambda_[j] * surprise)
-        before = bets.log_wealth[0, j]
-        after = before + gain
-        bets.log_wealth[0, j] = after
-        bets.log_wealth[1, j] += (before - after) + gain if abs(before) >= abs(gain) else (gain - after) + before
+        add_exactly(bets.log_wealth, j, math.log1p(bets.lambda_[j] * surprise))
     before, after = bets.guessed[0], bets.guessed[0] + guess
     bets.guessed[0] = after
     bets.guessed[1] += (before - after) + guess if abs(before) >= abs(guess) else (guess - after) + before

@@ -10,7 +10,6 @@ from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.account import play_decisions
 from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
@@ -123,7 +122,7 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
             pair, weights = agent.episode.policy.stages(1)
             length = playing.play_episode(world, pair, weights, *now, *out)
         else:
-            length = play_decisions(world, agent.account.rules, *now, agent.account.ahead(), out)
+            length = agent.account.play(world, *now, out)
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
         taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
@@ -182,7 +181,7 @@ def simulate_episodes(
             pair, weights = rules[q]
             playing.play_episode(world, pair, weights, *now, *episode)
         else:
-            play_decisions(world, agent.account.rules, *now, agent.account.ahead(), episode)
+            agent.account.play(world, *now, episode)
         agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
     by_step = None if agent.account is None else np.array(agent.explored_steps)
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states, by_step)

@@ -25,12 +25,15 @@ class Baseline:
       the bias [S].
     - `values`: for a finite horizon, the expected reward of an episode from each state, [S]; or the values of all
       stages, [H + 1, S], whose first row is that.
+    - `span`: for average reward if gain and bias are not known, a number that max h - min h of the bias h does not
+      exceed. If the baseline reaches one state from every other in at most N steps on average, N r_max is one.
     """
 
     policy: Policy
     gain: float | None = None
     bias: Floats | None = None  # [S]
     values: Floats | None = None  # [S] or [H + 1, S]
+    span: float | None = None
 
     def __post_init__(self) -> None:
         """Check that a policy can have this gain, this bias and these values."""
@@ -59,6 +62,11 @@ class Baseline:
                 faults.append("give gain and bias (average reward) or values (finite horizon), not both")
             freeze(values)
             object.__setattr__(self, "values", values)
+        if self.span is not None:
+            if not 0 <= self.span < np.inf:
+                faults.append(f"span {self.span} must be finite and not negative")
+            if self.is_known:
+                faults.append("a span is for a baseline whose gain and bias, or values, are not known: leave it out")
         if faults:
             raise InvalidInput("this baseline is not valid", faults)
 

@@ -1,0 +1,264 @@
+"""The account of a baseline whose gain and bias are unknown: what is proved of departures without them.
+
+The condition is that of `certificates.account`, with the baseline's true gain g and bias h: W_t >= -B - α t g. Two
+proofs are kept, and the better one counts.
+
+- *By outcomes*, if a span H >= max h - min h is declared. The advantages of consecutive steps add up to their rewards
+  minus g for each, plus the bias where they end minus the bias where they began, minus luck. So a stretch of steps,
+  however long, needs the bias at its two ends only. Steps of the baseline bound g, from above and from below.
+- *By the set* of plausible MDPs, if what is known proves that the baseline keeps returning to one state
+  (`certificates.netting`). Then each departure is bounded for the least and for the largest gain in the set.
+
+Theorem and proof are in docs/guarantees.md, "Unknown baseline: decisions".
+"""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from surefooted.certificates.account import Verdict, every_stage, only_pairs
+from surefooted.certificates.martingale import new_bets
+from surefooted.certificates.netting import Netting
+from surefooted.certificates.reference import Reference
+from surefooted.errors import InvalidInput
+from surefooted.kernels import telescope as kernels
+from surefooted.kernels.account import Rules
+from surefooted.kernels.martingale import Bets
+from surefooted.kernels.structs import Fields, Steps
+from surefooted.kernels.telescope import HIGH, LOW, PHASES, RENEW, REST_STEPS, RESTS, RESUME, STEPS, Terms
+from surefooted.sets.plausible import Plausible
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Floats, Ints, Space
+
+OF_PHASES = 0.5  # the share of δ for the luck of phases; the two sides of the gain have half of the rest each
+MUCH_LESS = 0.7  # a span that is smaller by this factor is worth counting anew
+REVIEW_AGAIN = 1.1  # by how much the run has grown when the set is used again
+PATIENCE = 30  # steps without a departure after which a phase ends, times span / r_max if that is larger than 1
+COUNTED = ("visits", "total", "usual", "votes", "missed", "departures", "ends", "by_set", "kept", "owed", "now")
+BETS = ("of_phases", "above", "below")
+
+
+class UnknownAccount:
+    """Pays for departures from a baseline of which only the policy is known, and a span or bounds by a set.
+
+    Parameters
+    ----------
+    space : the states and their actions
+    baseline : the baseline, with its span if that is declared
+    alpha : the share of the baseline's reward that may be lost
+    delta : the probability with which the bounds by outcomes may ever fail
+    strict : keep a reserve for the state that exploring ends in
+    allowance : an amount that may be lost in all, beside alpha
+    saving : after a refusal, the share by which the run grows before anything departs again
+
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        baseline: Baseline,
+        alpha: float,
+        delta: float,
+        strict: bool = True,
+        allowance: float = 0.0,
+        saving: float = 0.0,
+    ) -> None:
+        self.space, self.baseline, self.alpha, self.delta = space, baseline, alpha, delta
+        self.strict, self.allowance, self.saving = strict, allowance, saving
+        K, nothing = space.n_pairs, -math.inf
+        thresholds = (-math.log(OF_PHASES * delta), -math.log((1 - OF_PHASES) / 2 * delta))
+        terms = Terms(alpha, allowance, math.inf, math.inf, space.r_max, *thresholds, math.inf, saving)
+        visits, usual, votes, missed, departures = (np.zeros(K, dtype=np.int64) for _ in range(5))
+        seen = (visits, np.zeros(K), usual, votes, missed, departures)
+        by_set = (np.array([math.inf, -math.inf]), np.full((2, K), nothing), np.zeros(2), np.zeros(2))
+        bets = [new_bets(1.0) for _ in BETS]
+        self.arrays = kernels.Telescope(terms, bets[0], bets[1], bets[2], *seen, *by_set, np.zeros(13))
+        self.next_review: int | None = None
+        self._prove_by_outcomes(math.inf if baseline.span is None else baseline.span)
+        self._alone, self._weights = only_pairs(baseline.policy, 0)
+        self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
+
+    def begin(self, start: int) -> None:
+        """The run begins in that state; the reserve does not depend on it."""
+
+    def read(self, start: int, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+        """Steps that the baseline played one after the other before the run, from `start`: they bound its gain.
+
+        Call it once for each such stretch. They pay nothing in, and must be all steps of the stretch.
+        """
+        arrays, faults = self.arrays, []
+        if arrays.now[STEPS]:
+            faults.append("the run has begun: give the log before the first step")
+        if arrays.terms.span == math.inf:
+            faults.append("without a span the rewards of a log bound no gain: declare Baseline(policy, span=..)")
+        if not len(pairs) == len(rewards) == len(next_states):
+            faults.append(f"{len(pairs)} pairs, {len(rewards)} rewards, {len(next_states)} next states")
+        else:
+            pairs, next_states = np.asarray(pairs), np.asarray(next_states)
+            states = np.r_[start, next_states]
+            faults += [f"there is no state {s}" for s in np.unique(states) if not 0 <= s < self.space.n_states]
+            faults += [f"there is no pair {k}" for k in np.unique(pairs) if not 0 <= k < self.space.n_pairs]
+            if not faults:
+                faults += self._strangers(states[:-1], pairs)
+        if faults:
+            raise InvalidInput("this is no log of the baseline", faults)
+        if arrays.now[REST_STEPS]:
+            arrays.now[RESTS] += 1.0
+        for k, reward, s in zip(pairs, rewards, next_states, strict=True):
+            kernels.count(arrays, int(k), float(reward), int(s))
+        arrays.now[RESTS] += 1.0  # the run begins somewhere else
+
+    def _strangers(self, states: Ints, pairs: Ints) -> list[str]:
+        """Why the baseline cannot have played these pairs one after the other."""
+        jumps = np.flatnonzero(self.space.pair_state[pairs] != states)
+        never = np.flatnonzero(self.baseline.policy.dense_weights[pairs] <= 0)
+        faults = [f"step {jumps[0] + 1} does not begin where the one before ended"] if jumps.size else []
+        return faults + ([f"step {never[0] + 1} is none that the baseline plays"] if never.size else [])
+
+    def propose(self, proposal: Policy | None) -> None:
+        """A deterministic policy that is played wherever the account pays for it; None: the baseline is played."""
+        proposed = self._alone if proposal is None else every_stage(proposal.stages(1)[0], 0)
+        self.rules = Rules(proposed, self._alone, self._weights)
+
+    def proposed(self, s: int) -> int:
+        """The pair that is proposed in s, if it departs from the baseline; -1 if it does not."""
+        pair = int(self.rules.proposed[s])
+        return -1 if pair == self._alone[s] else pair
+
+    def verdict(self, s: int) -> Verdict:
+        """Whether the account pays for what is proposed in s, a departure from the baseline. Nothing changes."""
+        pair, now = int(self.rules.proposed[s]), self.arrays.now
+        balance, after = (max(kernels.left_over(self.arrays, k)) for k in (-1, pair))
+        deposit = balance - after if math.isfinite(after) else math.inf
+        waits = now[STEPS] < now[RESUME]
+        return Verdict(bool(after >= 0 and not waits), max(deposit, 0.0), float(balance))
+
+    def book(self, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> Bools:
+        """Settle steps from s on, for which the account was asked; which of them played the proposal, [n]."""
+        explored = np.zeros(len(pairs), dtype=np.bool_)
+        kernels.book_steps(self.arrays, self.rules, s, Steps(pairs, rewards, next_states), explored)
+        return explored
+
+    def play(self, world: Fields, draws: Floats, coins: Floats, allowed: Ints, s: int, out: Fields) -> int:
+        """Play on a true table from s as the account allows; how many steps. Nothing here changes."""
+        return kernels.play_decisions(world, self.rules, draws, coins, allowed, s, self.ahead(), out)
+
+    def review(self, plausible: Plausible) -> None:
+        """Use a set that holds the true MDP, if the baseline is proved to return to one state in all of it."""
+        if self.next_review is not None and self.steps < self.next_review:
+            return
+        self.next_review = int(self.steps * REVIEW_AGAIN) + 1
+        split = Reference.of(self.baseline, plausible, self.steps)
+        found = Netting(plausible, self.baseline.policy).references(split)
+        if not found:
+            return
+        arrays, r, pair_state = self.arrays, plausible.r_lower, self.space.pair_state
+        spans = [max(float(end.bias_high.max() - end.bias_low.min()), 0.0) for end in found]
+        for e, (end, span) in enumerate(zip(reversed(found), reversed(spans), strict=True)):
+            arrays.ends[e], arrays.kept[e] = end.gain_low, span if self.strict else 0.0
+            kernels.bound_by_set(plausible.rows, r, pair_state, e, end.bias_low, end.bias_high, arrays)
+        if self.baseline.span is None:
+            self._use_span(max(spans))
+
+    def _use_span(self, span: float) -> None:
+        """Use a span that a set has proved. All departures must lie in phases that were counted with a span."""
+        terms = self.arrays.terms
+        if not self.arrays.departures.any():
+            if span < MUCH_LESS * terms.span:
+                self._prove_by_outcomes(span)
+        elif span < terms.span < math.inf:  # what was counted with the larger one stays valid
+            terms = terms._replace(span=span, reserve=span if self.strict else 0.0)
+            self.arrays = self.arrays._replace(terms=terms)
+
+    def _prove_by_outcomes(self, span: float) -> None:
+        """Count rests and phases from now on with this span; inf: outcomes prove nothing."""
+        r_max, now, steps = self.space.r_max, self.arrays.now, self.arrays.now[STEPS]
+        now[:] = 0.0  # whatever was counted with another span
+        now[STEPS], now[RESTS], now[HIGH], now[RENEW] = steps, 1.0, r_max, 1.0
+        reserve, patience = span if self.strict else 0.0, PATIENCE * max(1.0, span / r_max)
+        terms = self.arrays.terms._replace(span=span, reserve=reserve, patience=patience)
+        below = r_max + (span if span < math.inf else 0.0)
+        bets = [new_bets(below) for _ in BETS]
+        self.arrays = self.arrays._replace(terms=terms, of_phases=bets[0], above=bets[1], below=bets[2])
+
+    def forget_sets(self) -> None:
+        """Nothing that a set has proved is believed any more; what outcomes prove with a declared span stays."""
+        self.arrays.by_set[:], self.arrays.owed[:] = -math.inf, 0.0
+        self.arrays.ends[:] = math.inf, -math.inf
+        self.next_review = None
+        if self.baseline.span is None:
+            self._prove_by_outcomes(math.inf)
+
+    def ahead(self) -> kernels.Telescope:
+        """A copy that a simulator may play with."""
+        arrays = self.arrays
+        copied: dict[str, Any] = {name: getattr(arrays, name).copy() for name in COUNTED}
+        copied |= {name: _copy(getattr(arrays, name)) for name in BETS}
+        return arrays._replace(**copied)
+
+    @property
+    def steps(self) -> int:
+        """Steps counted."""
+        return int(self.arrays.now[STEPS])
+
+    @property
+    def gain_bounds(self) -> tuple[float, float]:
+        """What the baseline's gain is proved to lie between, by its own steps and by the set."""
+        low, high = kernels.gain_between(self.arrays)
+        return float(low), float(high)
+
+    @property
+    def worth(self) -> float:
+        """W: what all departures so far are proved to be worth at least."""
+        arrays, by_set = self.arrays, -math.inf
+        if not arrays.departures.any():
+            return 0.0
+        if arrays.ends[0] <= arrays.ends[1]:
+            by_set = float(arrays.owed.min())
+        if arrays.now[PHASES] and arrays.terms.span < math.inf:
+            return max(by_set, float(kernels.proved_worth(arrays, self.gain_bounds[1], False)))
+        return by_set
+
+    @property
+    def balance(self) -> float:
+        """What may be lost now; -inf if nothing is proved."""
+        return float(max(kernels.left_over(self.arrays, -1)))
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """What the balance is made of."""
+        return {"proved": self.balance}
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What the steps of the baseline say against the declared span."""
+        low, high = self.arrays.now[LOW], self.arrays.now[HIGH]
+        if self.baseline.span is None or low <= high:
+            return []
+        span = f"the declared span of the baseline's bias, {self.baseline.span:g}"
+        return [f"{span}: with it, the baseline's steps prove a gain above {low:.4g} and one below {high:.4g}"]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that was counted."""
+        ahead = self.ahead()
+        kept: dict[str, Any] = {name: getattr(ahead, name) for name in COUNTED}
+        kept |= {name: np.vstack([getattr(ahead, name).lambda_, getattr(ahead, name).log_wealth]) for name in BETS}
+        return kept | {"span": ahead.terms.span, "next_review": self.next_review}
+
+    def restored(self, state: dict[str, Any]) -> Self:
+        """An account of the same arguments that remembers what `state_dict` returned."""
+        other = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance, self.saving)
+        other._prove_by_outcomes(float(state["span"]))
+        other.next_review = state["next_review"]
+        for name in COUNTED:
+            getattr(other.arrays, name)[:] = state[name]
+        for name in BETS:
+            bets = getattr(other.arrays, name)
+            bets.lambda_[:], bets.log_wealth[:] = state[name][0], state[name][1:]
+        return other
+
+
+def _copy(bets: Bets) -> Bets:
+    return bets._replace(log_wealth=bets.log_wealth.copy())
