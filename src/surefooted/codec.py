@@ -6,15 +6,18 @@
 
 Values that JSON has stand in the tree as they are. Others are objects with the key "$", which says their kind. An array
 is one of these, with its type and shape; its numbers are little-endian, in C order, and follow the tree in the order in
-which the arrays occur in it. docs/saving.md shows how to read such bytes with the standard library and NumPy alone.
+which the arrays occur in it. An object of a class that is marked with `record` stands for its fields, by name; where it
+occurs again, its number stands. No other class can be named, and no code is stored. docs/saving.md shows how to read
+such bytes with the standard library and NumPy alone.
 """
 
 import hashlib
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,9 +31,25 @@ TYPES = frozenset(("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8"
 LEVEL = 1  # of compression: states are mostly zeros, and a higher level is much slower
 KIND = "$"  # the key of values that JSON does not have
 
+T = TypeVar("T", bound=type)
+_RECORDS: dict[str, type] = {}  # the classes whose objects a state may hold, by name
+
+
+def record(kind: T) -> T:
+    """Let states hold objects of this class, a dataclass or NamedTuple: the constructor gets its fields by name.
+
+    A constructor that checks its arguments checks what is read. A class of another kind says what is saved with
+    `to_record`, a dict, and is built from it with `from_record`. Class and field names are part of the format.
+    """
+    other = _RECORDS.setdefault(kind.__name__, kind)
+    if (other.__module__, other.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise InvalidInput("this class cannot be saved", [f"another class is called {kind.__name__}: {other}"])
+    _RECORDS[kind.__name__] = kind
+    return kind
+
 
 def encode(state: Any) -> bytes:
-    """The bytes of a state: None, numbers, texts, bytes, arrays, and lists, tuples and dicts of these.
+    """The bytes of a state: None, numbers, texts, bytes, arrays, records, and lists, tuples and dicts of these.
 
     `decode` gives an equal state back, bit for bit, in this and every later version. NumPy's scalars become Python's,
     and the numbers of an array become little-endian. Anything else is refused, with its place.
@@ -43,10 +62,11 @@ def encode(state: Any) -> bytes:
     return MAGIC + f"{VERSION}\n{hashlib.sha256(packed).hexdigest()}\n".encode() + packed
 
 
-def decode(data: bytes, most: int = MOST) -> Any:
+def decode(data: bytes, most: int = MOST, shared: Sequence[Any] = ()) -> Any:
     """The state that `encode` turned into these bytes; `UnreadableFile` if they are anything else.
 
-    `most` is the number of bytes that it may take in memory, about.
+    `most` is the number of bytes that it may take in memory, about. A record that equals one of `shared` is replaced by
+    it, so that large tables are in memory once.
     """
     head, _, rest = bytes(data[: len(MAGIC) + 100]).partition(b"\n")
     version = head.removeprefix(MAGIC)
@@ -60,7 +80,7 @@ def decode(data: bytes, most: int = MOST) -> Any:
     if rest[:65] != f"{hashlib.sha256(packed).hexdigest()}\n".encode():
         raise UnreadableFile("this state was changed, damaged or cut short after it was saved: its digest is wrong")
     try:
-        return _parsed(_unpacked(packed, most))
+        return _parsed(_unpacked(packed, most), shared)
     except UnreadableFile:
         raise
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error) as error:  # its digest is right
@@ -69,38 +89,67 @@ def decode(data: bytes, most: int = MOST) -> Any:
 
 def payload(state: Any) -> bytes:
     """The bytes of a state before compression: the same for the same state, on every machine."""
-    arrays: list[bytes] = []
-    tree = json.dumps(_tree(state, "state", 0, arrays), allow_nan=False, separators=(",", ":")).encode()
-    return b"".join([str(len(tree)).encode(), b"\n", tree, *arrays])
+    writer = _Writer()
+    tree = json.dumps(writer.tree(state, "state", 0), allow_nan=False, separators=(",", ":")).encode()
+    return b"".join([str(len(tree)).encode(), b"\n", tree, *writer.arrays])
 
 
-def _tree(value: Any, path: str, depth: int, arrays: list[bytes]) -> Any:
-    """What JSON can say of a value; the numbers of its arrays are appended."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value) in (bool, int, str):
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {KIND: "float", "is": repr(float(value))}
-    if depth >= DEEPEST:
-        raise InvalidInput("this state cannot be saved", [f"{path}: containers inside each other, {DEEPEST} deep"])
-    if isinstance(value, np.ndarray):
+class _Writer:
+    """The numbers of the arrays written so far, and the number of each record."""
+
+    def __init__(self) -> None:
+        self.arrays: list[bytes] = []
+        self.records: dict[int, tuple[int, Any]] = {}  # by identity; the record is kept, so that its identity is
+
+    def tree(self, value: Any, path: str, depth: int) -> Any:
+        """What JSON can say of a value."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {KIND: "float", "is": repr(float(value))}
+        if depth >= DEEPEST:
+            raise InvalidInput("this state cannot be saved", [f"{path}: containers inside each other, {DEEPEST} deep"])
+        if isinstance(value, np.ndarray):
+            return self.array(value, path)
+        if type(value) is bytes:
+            return {KIND: "bytes", "is": value.hex()}
+        if type(value) in (list, tuple):
+            items = [self.tree(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
+            return items if type(value) is list else {KIND: "tuple", "is": items}
+        if isinstance(value, Mapping):
+            if all(type(key) is str and key != KIND for key in value):
+                return {key: self.tree(item, f"{path}[{key!r}]", depth + 1) for key, item in value.items()}
+            flat = [part for item in value.items() for part in item]
+            return {KIND: "dict", "is": [self.tree(part, f"{path}[..]", depth + 1) for part in flat]}
+        if _RECORDS.get(type(value).__name__) is type(value):
+            return self.record(value, path, depth)
+        raise InvalidInput("this state cannot be saved", [f"{path}: a value of type {type(value).__name__}"])
+
+    def array(self, value: Any, path: str) -> Any:
+        """The type and shape of an array."""
         kind = value.dtype.newbyteorder("<").str
-        if kind in TYPES:
-            arrays.append(np.ascontiguousarray(value, dtype=kind).tobytes())
-            return {KIND: "array", "type": kind, "shape": list(value.shape)}
-        raise InvalidInput("this state cannot be saved", [f"{path}: an array of {value.dtype}"])
-    if type(value) is bytes:
-        return {KIND: "bytes", "is": value.hex()}
-    if type(value) in (list, tuple):
-        items = [_tree(item, f"{path}[{i}]", depth + 1, arrays) for i, item in enumerate(value)]
-        return items if type(value) is list else {KIND: "tuple", "is": items}
-    if isinstance(value, Mapping):
-        if all(type(key) is str and key != KIND for key in value):
-            return {key: _tree(item, f"{path}[{key!r}]", depth + 1, arrays) for key, item in value.items()}
-        flat = [part for item in value.items() for part in item]
-        return {KIND: "dict", "is": [_tree(part, f"{path}[..]", depth + 1, arrays) for part in flat]}
-    raise InvalidInput("this state cannot be saved", [f"{path}: a value of type {type(value).__name__}"])
+        if kind not in TYPES:
+            raise InvalidInput("this state cannot be saved", [f"{path}: an array of {value.dtype}"])
+        self.arrays.append(np.asarray(value, dtype=kind).tobytes())
+        return {KIND: "array", "type": kind, "shape": list(value.shape)}
+
+    def record(self, value: Any, path: str, depth: int) -> Any:
+        """The fields of a record, or its number if it was written before."""
+        if id(value) in self.records:
+            return {KIND: "again", "is": self.records[id(value)][0]}
+        tree = self.tree(_fields(value), f"{path}.{type(value).__name__}", depth + 1)
+        self.records[id(value)] = (len(self.records), value)
+        return {KIND: "record", "is": type(value).__name__, "fields": tree}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """What the constructor of a record takes."""
+    if hasattr(value, "to_record"):
+        return dict(value.to_record())
+    names = [field.name for field in fields(value) if field.init] if is_dataclass(value) else value._fields
+    return {name: getattr(value, name) for name in names}
 
 
 def _unpacked(packed: memoryview, most: int) -> bytes:
@@ -114,14 +163,15 @@ def _unpacked(packed: memoryview, most: int) -> bytes:
     return content
 
 
-def _parsed(content: bytes) -> Any:
+def _parsed(content: bytes, shared: Sequence[Any]) -> Any:
     """The state of a payload; every byte of it must have a meaning."""
     length, _, _ = content[:30].partition(b"\n")
     first = len(length) + 1
     last = first + int(length)
-    numbers = _Numbers(content, last)
-    state = numbers.value(json.loads(content[first:last], object_pairs_hook=_object, parse_constant=_no_constant), 0)
-    if numbers.at != len(content):
+    tree = json.loads(content[first:last], object_pairs_hook=_object, parse_constant=_no_constant)
+    reader = _Reader(content, last, shared)
+    state = reader.value(tree, 0)
+    if reader.at != len(content):
         raise ValueError("numbers without an array")
     return state
 
@@ -137,11 +187,12 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
-class _Numbers:
-    """The numbers of the arrays, read from byte `at` on."""
+class _Reader:
+    """Reads a tree; the numbers of its arrays begin at byte `at`."""
 
-    def __init__(self, content: bytes, at: int) -> None:
-        self.content, self.at = content, at
+    def __init__(self, content: bytes, at: int, shared: Sequence[Any]) -> None:
+        self.content, self.at, self.shared = content, at, shared
+        self.records: list[Any] = []
 
     def value(self, tree: Any, depth: int) -> Any:
         """The value that a part of the tree stands for."""
@@ -156,6 +207,10 @@ class _Numbers:
         kind, told = tree[KIND], {key: item for key, item in tree.items() if key != KIND}
         if kind == "array" and told.keys() == {"type", "shape"}:
             return self.array(told["type"], told["shape"])
+        if kind == "record" and told.keys() == {"is", "fields"}:
+            return self.record(told["is"], self.value(told["fields"], depth + 1))
+        if kind == "again" and type(told.get("is")) is int and 0 <= told["is"] < len(self.records):
+            return self.records[told["is"]]
         if told.keys() == {"is"} and isinstance(given := told["is"], list | str):
             if kind == "float" and given in ("nan", "inf", "-inf"):
                 return float(given)
@@ -180,6 +235,16 @@ class _Numbers:
         if kind == "|b1" and n and array.view(np.uint8).max() > 1:
             raise ValueError("a truth value is neither 0 nor 1")
         return array.astype(np.dtype(kind).newbyteorder("="))
+
+    def record(self, name: Any, told: Any) -> Any:
+        """The object that its fields build."""
+        kind = _RECORDS.get(name) if isinstance(name, str) else None
+        if kind is None or type(told) is not dict:
+            raise ValueError(f"it holds a {name}, which this version does not know")
+        value = kind.from_record(told) if hasattr(kind, "from_record") else kind(**told)
+        value = next((other for other in self.shared if type(other) is kind and other == value), value)
+        self.records.append(value)
+        return value
 
     @staticmethod
     def mapping(flat: list[Any]) -> dict[Any, Any]:
