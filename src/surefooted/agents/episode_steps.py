@@ -64,11 +64,12 @@ class EpisodeSteps(EpisodicPlayer):
         assert self.account is not None and self.account.baseline.start_values is not None
         policy, terms = 0 if proposal is None else self.policy_id(proposal), self.account.terms
         self.account.propose(proposal)
+        t, earns = self.horizon * self.episodes, float(self.account.baseline.start_values[s])
+        decision = Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
         self._halfway = True
-        self.account.pay_in(self.account.alpha * float(self.account.baseline.start_values[s]))
+        self.account.pay_in(self.account.alpha * earns)
         self.explored_steps.append(np.zeros(self.horizon, dtype=np.bool_))
-        t = self.horizon * self.episodes
-        return Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
+        return decision
 
     @property
     def _place(self) -> int:

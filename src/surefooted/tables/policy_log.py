@@ -86,13 +86,12 @@ class PolicyLog(Sequence[Policy]):
         found = self.find(policy)
         if found is None:
             found = len(self)
-            self._ids.setdefault(_hash(policy), []).append(found)
-            self._add(policy)
+            self._add(policy, self._ids.setdefault(_hash(policy), []))
             self._last = (policy, found)
         return found
 
-    def _add(self, policy: Policy) -> None:
-        """Store a policy, completely or as a difference."""
+    def _add(self, policy: Policy, ids: list[int]) -> None:
+        """Store a policy, completely or as a difference, and its number in `ids`; an error changes nothing."""
         newest, n = self._newest, len(self)
         array = _array(policy)
         before, pair = None if newest is None else newest.pair, policy.pair
@@ -100,13 +99,14 @@ class PolicyLog(Sequence[Policy]):
         if self._room < array.nbytes and is_neighbour and n - self._anchor[-1] < CHAIN:
             assert before is not None and pair is not None
             states = np.flatnonzero(before != pair)
-            self._kept.append((states, pair[states]))
-            self._anchor.append(self._anchor[-1])
+            kept: Policy | tuple[Ints, Ints] = (states, pair[states])
+            room, anchor = self._room, self._anchor[-1]
         else:
-            self._room -= array.nbytes
-            self._kept.append(policy)
-            self._anchor.append(n)
-        self._newest = policy
+            kept, room, anchor = policy, self._room - array.nbytes, n
+        self._kept.append(kept)
+        self._anchor.append(anchor)
+        ids.append(n)
+        self._room, self._newest = room, policy
 
     @property
     def stored(self) -> list[Policy | tuple[Ints, Ints]]:
