@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from surefooted.codec import record
+
 Role = Literal["baseline", "optimistic"]
 
 
+@record
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What an agent plays, and why.

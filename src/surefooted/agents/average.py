@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefooted.agents.agent import Decision, Role
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.player import L, Player
 from surefooted.certificates.account import Account
 from surefooted.certificates.unknown import UnknownAccount
@@ -79,6 +80,7 @@ class AveragePlayer(Player[L]):
         """Whether the run has begun."""
         return self.start is not None
 
+    @exclusive
     def begin(self, s: int) -> None:
         """The run begins in s: plan the first episode."""
         s = self.space.check_state(s)
@@ -86,23 +88,55 @@ class AveragePlayer(Player[L]):
             fault = f"it began in state {self.start}, {self.t} steps ago; an average-reward run has one beginning"
             raise InvalidInput("the run has begun already", [fault])
         self.start = self.state = s
-        self._plan()
+        try:
+            self._plan()
+        except BaseException:
+            self.start = self.state = None
+            raise
 
+    @exclusive
     def observe(self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None = None) -> None:
         """Learn from one step; plan again if it ended the episode. Nothing changes if the step is impossible.
 
-        `noise` is for mechanics that observe it. A step that contradicts what was declared ends the episode.
+        `noise` is for mechanics that observe it. A step that contradicts what was declared ends the episode. If
+        planning fails, the step is counted. The next call plans again, and observing the same step again counts
+        nothing.
         """
+        step = (s, a, r, s_next, noise)
+        if self._catch_up(step):
+            return
         pair, reward, s_next, told = self._check_step(s, a, r, s_next, noise)
-        self.allowed[pair] -= 1
-        self.absorb(np.array([pair]), np.array([reward]), np.array([s_next]), told)
+        ended = self._count(np.array([pair]), np.array([reward]), np.array([s_next]), told, played=pair)[1]
+        if ended:
+            self._owed = step
+            self._catch_up()
 
+    @exclusive
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
         """Learn from steps that a simulator played with `episode`, `coin` and `allowed`; how many of them count.
 
         Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
-        counted `allowed` down. `noise` [n, C] is for mechanics that observe it.
+        counted `allowed` down. `noise` [n, C] is for mechanics that observe it. If planning fails, the steps count.
         """
+        if self._owed is not None and self._catch_up(_contents_of(pairs, rewards, next_states)):
+            return len(pairs)
+        taken, ended = self._count(pairs, rewards, next_states, noise)
+        if ended:
+            self._owed = pairs, rewards, next_states
+            try:
+                self._catch_up()
+            except BaseException:  # the arrays are the simulator's, which may write into them
+                self._owed = _contents_of(pairs[:taken], rewards[:taken], next_states[:taken])
+                raise
+        return taken
+
+    def _count(
+        self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None, played: int | None = None
+    ) -> tuple[int, bool]:
+        """Count steps: how many of them count, and whether the episode is over. `played` is not in `allowed` yet."""
+        self._halfway = True
+        if played is not None:
+            self.allowed[played] -= 1
         impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
         taken = len(pairs) if impossible < 0 else impossible + 1
         np.add.at(self.allowed, pairs[taken:], 1)
@@ -116,8 +150,11 @@ class AveragePlayer(Player[L]):
         if self.check is not None and self.state is not None:
             self.check.add(self.state, pairs[:taken], rewards[:taken], next_states[:taken], explored(stretches))
         self.state = int(next_states[taken - 1])
-        self._advance(taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0))
-        return taken
+        episode = self._episode()
+        self.t += taken
+        episode.left -= taken
+        self._halfway = False
+        return taken, impossible >= 0 or bool(self.allowed[pairs[taken - 1]] <= 0) or episode.left <= 0
 
     @property
     def draws(self) -> bool:
@@ -147,18 +184,24 @@ class AveragePlayer(Player[L]):
             raise SurefootedError("the run has not begun: tell the agent where it starts with begin(s)")
         return self.episode
 
-    def _advance(self, steps: int, ended: bool) -> None:
-        """Steps were played; at the end of the episode, plan the next."""
-        episode = self._episode()
-        self.t += steps
-        episode.left -= steps
-        if ended or episode.left <= 0:
-            self._plan()
+    def _finish(self) -> None:
+        self._plan()
 
     def _plan(self) -> None:
-        self.episode = self.next_episode()
-        self.decisions.append(self.episode.decision)
-        self.allowed = self._double() if self.episode.doubling else np.full(self.space.n_pairs, UNLIMITED)
+        """Plan the next episode; if that fails, everything stays as it was."""
+        put_back = self._bookmark()
+        try:
+            episode = self.next_episode()
+            allowed = self._double() if episode.doubling else np.full(self.space.n_pairs, UNLIMITED)
+            self._tell_account(episode)
+        except BaseException:
+            put_back()
+            raise
+        self.episode, self.allowed = episode, allowed
+        self.decisions.append(episode.decision)
+
+    def _tell_account(self, episode: Episode) -> None:
+        """Tell an account what is proposed from now on, if there is one."""
 
     def _double(self) -> Ints:
         """The visits that each pair has left in this episode: as many as it had before the episode, at least 1, [K].
@@ -202,3 +245,8 @@ class AveragePlayer(Player[L]):
         self.allowed, self._doubled_at = state["allowed"].copy(), (0, np.zeros(0, dtype=np.int64))
         decision = self.decisions[-1]
         self.episode = Episode(self.policies[decision.policy], decision, state["left"])
+
+
+def _contents_of(*columns: Any) -> tuple[bytes, ...]:
+    """What tells steps apart."""
+    return tuple(column.tobytes() for column in columns)

@@ -8,6 +8,7 @@ import numpy as np
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision
 from surefooted.agents.average import UNLIMITED, AveragePlayer, Episode
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.learner import AverageLearner
 from surefooted.knowledge.knowledge import Knowledge
 
@@ -32,13 +33,16 @@ class AverageExplorer(AveragePlayer[A]):
         self.dynamic = dynamic
         self.last_length = 0  # T_{k-1}
 
+    @exclusive
     def begin(self, s: int) -> None:
         """The run begins in s, or goes on there after a reset: who proves nothing may be moved."""
+        self._catch_up()
         if self.begun:
             self.state = self.space.check_state(s)
         else:
             super().begin(s)
 
+    @exclusive
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before."""
         self.learner.trust(knowledge)

@@ -1,6 +1,6 @@
 """CUCB-VI (the paper's Fig. `cucbvi`): any learner of episodes, exploring only what it can prove to afford."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +12,11 @@ from surefooted.agents.episode_settings import Condition, baseline_faults, condi
 from surefooted.agents.episode_steps import EpisodeSteps
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.arrays import is_whole
 from surefooted.certificates.account import Account
+from surefooted.certificates.certificate import bookmark
 from surefooted.certificates.episodes import EpisodeCertificate, EpisodeOffer, Pooling
 from surefooted.certificates.shares import Shares, share
 from surefooted.errors import InvalidInput
@@ -175,6 +177,7 @@ class CUCBVI(EpisodeSteps):
 
     def _explore(self, policy: Policy, s: int, offer: EpisodeOffer) -> tuple[Policy, Decision]:
         decision = self._decision("optimistic", wording.episode_pays(*offer), self.policy_id(policy))
+        self._halfway = True
         self.certificate.explored(decision.policy, s, offer.bound)
         return policy, decision
 
@@ -198,12 +201,22 @@ class CUCBVI(EpisodeSteps):
         if self.learn_from == "all" or self.decisions[-1].role == "optimistic":
             super().learn(pairs, rewards, next_states, noise)
 
+    @exclusive
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before.
 
         Everything that was proved with what was declared before is forgotten, and the past is bounded again. What
         follows from the returns alone stays proved.
         """
+        before = self._contents()
+        try:
+            self._trust(knowledge)
+        except BaseException:
+            self._restore(before)
+            raise
+
+    def _trust(self, knowledge: Knowledge | None) -> None:
+        """Believe something else."""
         self.learner.trust(knowledge, begun=self.h < self.horizon)
         if self.account is not None:
             self.account.forget_sets()
@@ -226,6 +239,15 @@ class CUCBVI(EpisodeSteps):
             low, high = (self.learner.bound([self.baseline.policy], side)[0] for side in SIDES)
             self.certificate.tighten_baseline(low, high)
 
+    def _bookmark(self) -> Callable[[], None]:
+        of_learner, own = super()._bookmark(), bookmark(self.effort, self.check)
+
+        def put_back() -> None:
+            of_learner()
+            own()
+
+        return put_back
+
     def _review_is_due(self) -> bool:
         return self.reevaluate and self.effort.review_is_due(self.episodes, self.certificate.n_explored)
 
@@ -240,6 +262,7 @@ class CUCBVI(EpisodeSteps):
 
     def _play_baseline(self, s: int, reason: str) -> tuple[Policy, Decision]:
         decision = self._decision("baseline", reason, 0)
+        self._halfway = True
         self.certificate.conserved(s)
         return self.baseline.policy, decision
 
@@ -248,6 +271,7 @@ class CUCBVI(EpisodeSteps):
         reason = wording.contradicted(contradictions)
         if self.account is not None:
             return self.baseline_only(s, reason)
+        self._halfway = True
         self.certificate.conserved(s)
         return self.baseline.policy, Decision("baseline", reason, -1, self.horizon * self.episodes, 0, self.horizon)
 

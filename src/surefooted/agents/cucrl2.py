@@ -6,7 +6,7 @@ baseline's in the same state; `agents.step_by_step` plays it. docs/conditions.md
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,12 +15,13 @@ from surefooted.agents import wording
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.average import AveragePlayer, Episode
 from surefooted.agents.effort import Effort
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.learner import AverageLearner
 from surefooted.agents.step_by_step import StepByStep
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates.account import Account
 from surefooted.certificates.anchors import Anchors
-from surefooted.certificates.certificate import Certificate, Offer, Past, Question
+from surefooted.certificates.certificate import Certificate, Offer, Past, Question, bookmark
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
 from surefooted.certificates.shares import FOR_ANCHORS, HALF, share
@@ -167,22 +168,35 @@ class CUCRL2(StepByStep[AverageLearner]):
         self.last_length = 0  # T_{k-1}
         self.trusted_at = 0  # the step at which `trust` was last called
 
+    @exclusive
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before.
 
         Everything that was proved with what was declared before is forgotten, and the past is proved again.
         """
+        self._catch_up()
+        if not self.begun:
+            self.learner.trust(knowledge)
+            return
+        before = self._contents()
+        try:
+            self._trust(knowledge)
+        except BaseException:
+            self._restore(before)
+            raise
+
+    def _trust(self, knowledge: Knowledge | None) -> None:
+        """Believe something else in the middle of a run."""
         self.learner.trust(knowledge)
-        if self.begun:
-            plausible = self.learner.plausible()
-            self._record_episode(plausible)
-            if self.certificate is not None:
-                self.certificate.restart(plausible, self.past)
-            if self.account is not None:
-                self.account.forget_sets()
-            self.effort.forget_reviews()
-            self.trusted_at = self.t
-            self._plan()
+        plausible = self.learner.plausible()
+        self._record_episode(plausible)
+        if self.certificate is not None:
+            self.certificate.restart(plausible, self.past)
+        if self.account is not None:
+            self.account.forget_sets()
+        self.effort.forget_reviews()
+        self.trusted_at = self.t
+        self._plan()
 
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
@@ -239,6 +253,17 @@ class CUCRL2(StepByStep[AverageLearner]):
                 first, policy = self.t - self.last_length, self.decisions[-1].policy
                 if self.certificate is not None:
                     self.certificate.record(policy, first, self.last_length, plausible)
+
+    def _bookmark(self) -> Callable[[], None]:
+        of_learner, own = super()._bookmark(), bookmark(self.effort, self.check)
+        of_proofs = bookmark() if self.certificate is None else self.certificate.bookmark()
+
+        def put_back() -> None:
+            of_learner()
+            own()
+            of_proofs()
+
+        return put_back
 
     def _question(self, plausible: Plausible, plan: Plan) -> Question:
         """Whether the plan is safe: for T_{k-1} + 1 steps, or for how many of at most as many as were played."""

@@ -14,6 +14,7 @@ from surefooted.agents import wording
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.in_use import exclusive
 from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
@@ -63,16 +64,19 @@ class EpisodeSteps(EpisodicPlayer):
         assert self.account is not None and self.account.baseline.start_values is not None
         policy, terms = 0 if proposal is None else self.policy_id(proposal), self.account.terms
         self.account.propose(proposal)
-        self.account.pay_in(self.account.alpha * float(self.account.baseline.start_values[s]))
+        t, earns = self.horizon * self.episodes, float(self.account.baseline.start_values[s])
+        decision = Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
+        self._halfway = True
+        self.account.pay_in(self.account.alpha * earns)
         self.explored_steps.append(np.zeros(self.horizon, dtype=np.bool_))
-        t = self.horizon * self.episodes
-        return Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
+        return decision
 
     @property
     def _place(self) -> int:
         """The first place of the stage under way; that of state s is s further."""
         return self.h * self.space.n_states
 
+    @exclusive
     def act(self, s: int) -> Decision:
         """What to play in s, and why. Changes nothing: asking again gives the same answer."""
         decision = super().act(s)

@@ -11,6 +11,7 @@ import numpy as np
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.player import Player
 from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
@@ -42,7 +43,10 @@ class EpisodicPlayer(Player[EpisodicLearner]):
 
     @abstractmethod
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
-        """What the episode that begins in s plays, and why; subclasses are the pseudo-code of this."""
+        """What the episode that begins in s plays, and why; subclasses are the pseudo-code of this.
+
+        What is changed for good is changed at the very end, after `_halfway` is set.
+        """
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> None:
         """Learn from the H steps of an episode that is over."""
@@ -58,17 +62,24 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         """Whether the first episode has begun."""
         return self.episodes > 0
 
+    @exclusive
     def begin(self, s: int) -> None:
-        """An episode begins in s: decide what it plays."""
+        """An episode begins in s: decide what it plays. If planning fails, no episode has begun."""
         s = self.space.check_state(s)
         if self.h < self.horizon:
             fault = f"the last one has played {self.h} of {self.horizon} steps; a shorter episode is not one of these"
             raise InvalidInput("the episode is not over", [fault])
-        self.policy, decision = self.next_episode(s)
+        put_back = self._bookmark()
+        try:
+            policy, decision = self.next_episode(s)
+        except BaseException:
+            put_back()
+            raise
         self.decisions.append(decision)
         self.starts.append(s)
-        self.h, self.state = 0, s
+        self.policy, self.h, self.state, self._halfway = policy, 0, s, False
 
+    @exclusive
     def observe(self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None = None) -> None:
         """Take in one step; learn if it was the last. Nothing changes if the step is impossible.
 
@@ -76,6 +87,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         plays the episode to its end.
         """
         pair, reward, s_next, told = self._check_step(s, a, r, s_next, noise)
+        self._halfway = True
         if told is not None:
             self.noise = told if self.h == 0 or self.noise is None else np.concatenate([self.noise, told])
         self.learner.belief.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
@@ -86,15 +98,20 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.settle(h, int(s), self.pairs[h : h + 1], self.rewards[h : h + 1], self.next_states[h : h + 1])
         if self.h == self.horizon:
             self.learn(self.pairs, self.rewards, self.next_states, self.noise)
+        self._halfway = False
 
+    @exclusive
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
         """Take in the episode that a simulator played with `policy` and `coin`."""
+        self.current()  # an error if none is under way
+        self._halfway = True
         if self.draws:
             self.coin.use(self.horizon)
         self.h, self.state, self.noise = self.horizon, int(next_states[-1]), noise
         self.learner.belief.notice(pairs, rewards, next_states, noise)
         self.settle(0, self.starts[-1], pairs, rewards, next_states)
         self.learn(pairs, rewards, next_states, noise)
+        self._halfway = False
 
     def settle(self, h: int, s: int, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Steps from stage h and state s on were played. An account settles them before anything is learnt of them."""

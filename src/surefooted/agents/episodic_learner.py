@@ -96,7 +96,8 @@ class GreedyPlan:
         self._policy: Policy | None = None
 
     def policy(self, changed: bool) -> Policy:
-        """The greedy policy; the same object as before unless it changed."""
-        if changed or self._policy is None:
-            self._policy = Policy.of_pairs(self.space, self.pair)
-        return self._policy
+        """The greedy policy; the same object as before unless it changed, also by a plan that came to nothing."""
+        policy = self._policy
+        if changed or policy is None or policy.pair is None or not np.array_equal(policy.pair, self.pair):
+            policy = self._policy = Policy.of_pairs(self.space, self.pair)
+        return policy

@@ -3,6 +3,7 @@
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.agents.in_use import exclusive
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.tables.policy import Policy
 
@@ -26,6 +27,7 @@ class Explorer(EpisodicPlayer):
 
     """
 
+    @exclusive
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before."""
         self.learner.trust(knowledge, begun=self.h < self.horizon)

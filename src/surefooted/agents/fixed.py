@@ -7,6 +7,7 @@ import numpy as np
 
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.identity import Restorable
+from surefooted.agents.in_use import exclusive
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.tables.policy import Policy
 
@@ -20,16 +21,19 @@ class FixedPolicy(Restorable):
         self._rng = np.random.default_rng(seed)
         self._u = float(self._rng.random())
 
+    @exclusive
     def begin(self, s: int) -> None:
         """Back to the first decision rule."""
         self.state, self.h = self.policy.space.check_state(s), 0
 
+    @exclusive
     def act(self, s: int) -> Decision:
         """The policy's action; the same one however often it is asked."""
         if self.state < 0:
             raise SurefootedError("the run has not begun: tell the agent where it starts with begin(s)")
         return Decision(self.role, "Plays a fixed policy.", int(self.policy.space.pair_action[self._pair(s)]))
 
+    @exclusive
     def observe(self, s: int, a: int, r: float, s_next: int) -> None:
         """One step on; nothing changes if the step is impossible."""
         asked = self.act(s).action
@@ -42,8 +46,8 @@ class FixedPolicy(Restorable):
             faults.append(f"state {s}, action {a}: reward {r} is not a number")
         if faults:
             raise InvalidInput("this step cannot be", faults)
-        self.state, self.h = space.check_state(s_next), self.h + 1
-        self._u = float(self._rng.random())
+        s_next, u = space.check_state(s_next), float(self._rng.random())
+        self.state, self.h, self._u = s_next, self.h + 1, u
 
     def _pair(self, s: int) -> int:
         s = self.policy.space.check_state(s)

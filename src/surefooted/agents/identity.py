@@ -2,7 +2,8 @@
 
 A budget that was proved for one α, δ, confidence set or baseline proves nothing for another one. So `load_state_dict`
 refuses the state of an agent that was built differently and names each difference, and it refuses a state that was
-changed since it was saved. A state that is refused leaves the agent exactly as it was.
+changed since it was saved. A state that is refused leaves the agent exactly as it was. `save` and `load` do the same
+with a file.
 """
 
 import hashlib
@@ -10,13 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from surefooted import __version__
-from surefooted.errors import InvalidInput, SurefootedError
+from surefooted import __version__, codec
+from surefooted.agents.in_use import HALFWAY, USER, exclusive, in_use
+from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 from surefooted.knowledge.knowledge import Knowledge
+from surefooted.tables import files
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
@@ -24,6 +28,7 @@ from surefooted.tables.space import Space
 
 FORMAT = 1  # of states: raise it when what is saved, or what it proves, changes its meaning
 IDENTITY, CHECKSUM = "identity", "checksum"  # keys of a state
+TOLD = "surefooted"  # of the identity: the version that saved the state, which is told and not compared
 HINT = (
     "Build the agent with the arguments that it was saved with. What was observed can be used by any agent on the same "
     "space: agent.counts.merge(...)."
@@ -34,6 +39,8 @@ class Restorable(ABC):
     """An agent whose state can be saved and loaded: a subclass says what it was built with and what it remembers."""
 
     parts: ClassVar[tuple[str, ...]] = ()  # attributes that restore themselves, and stay the same objects
+    _halfway = False  # whether a step is being counted; if an error left it so, only a load helps
+    _owed: Any = None  # the step that was counted last, if what comes after counting failed and is still to be done
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
@@ -47,8 +54,22 @@ class Restorable(ABC):
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Remember what `_contents` returned: replace attributes, and write into none of the objects they had."""
 
+    def _finish(self) -> None:  # noqa: B027  (only some agents have something to do)
+        """Do what comes after counting a step, such as planning. Until this succeeds, the step stays in `_owed`."""
+
+    def _catch_up(self, step: Any = None) -> bool:
+        """Do what an error left undone; whether `step` is the step that was counted then, and must not be again."""
+        if self._owed is None:
+            return False
+        owed = self._owed
+        self._finish()
+        self._owed = None
+        return bool(step is not None and owed == step)
+
+    @exclusive
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly; rebuild the agent with the same arguments and `load_state_dict`."""
+        self._catch_up()
         contents = self._contents()
         return contents | {IDENTITY: identity(self), CHECKSUM: fingerprint(contents)}
 
@@ -57,6 +78,35 @@ class Restorable(ABC):
 
         Any other state is refused with one error that names every difference, and changes nothing.
         """
+        with in_use(self, mends=True):
+            return self._load(state)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything needed to continue exactly to a file, which replaces `path` once it is complete.
+
+        The file holds no pickles, and every later version of this package reads it (docs/saving.md).
+        """
+        files.write(path, codec.encode(self.state_dict()))
+
+    def load(self, path: str | Path) -> Self:
+        """Continue where `save` wrote a file, by an agent that was built with the same arguments.
+
+        Any other file is refused, with one error that names every difference, and changes nothing.
+        """
+        try:
+            state = codec.decode(Path(path).read_bytes(), shared=list(_spaces(self.arguments())))
+        except OSError as error:
+            raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}") from error
+        except UnreadableFile as error:
+            raise UnreadableFile(f"{path}: {error}") from error
+        return self.load_state_dict(state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: all but who uses it now."""
+        return {name: value for name, value in self.__dict__.items() if name != USER}
+
+    def _load(self, state: Mapping[str, Any]) -> Self:
+        """Restore a twin, and take over what it remembers."""
         contents, twin = _opened(state, identity(self)), copy(self)
         for name in self.parts:
             setattr(twin, name, copy(getattr(self, name)))
@@ -70,13 +120,13 @@ class Restorable(ABC):
         for name, part in parts.items():
             part.__dict__.clear()
             part.__dict__.update(getattr(twin, name).__dict__)
-        self.__dict__.update(twin.__dict__ | parts)
+        self.__dict__.update(twin.__dict__ | parts | {HALFWAY: False, "_owed": None})
         return self
 
 
 def identity(agent: Restorable) -> dict[str, Any]:
     """What a state of this agent says about its origin: plain values, by name."""
-    head = {"surefooted": __version__, "format": FORMAT, "agent": type(agent).__qualname__}
+    head = {TOLD: __version__, "format": FORMAT, "agent": type(agent).__qualname__}
     return head | dict(_flat("", agent.arguments()))
 
 
@@ -91,6 +141,15 @@ def _flat(path: str, value: Any) -> Iterable[tuple[str, Any]]:
             yield from _flat(f"{path}, {name}" if path else str(name), inner)
     else:
         yield path, _plain(value)
+
+
+def _spaces(arguments: Mapping[str, Any]) -> Iterable[Space]:
+    """The spaces among arguments: what is loaded uses them, too."""
+    for value in arguments.values():
+        if isinstance(value, Space):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _spaces(value)
 
 
 def _arrays(space: Space) -> str:
@@ -130,7 +189,7 @@ def _opened(state: Any, mine: dict[str, Any]) -> dict[str, Any]:
     faults = [
         f"{name}: {_shown(theirs, name)} in the state, {_shown(mine, name)} in this agent"
         for name in names
-        if not _equal(theirs.get(name, _shown), mine.get(name, _shown))
+        if name != TOLD and not _equal(theirs.get(name, _shown), mine.get(name, _shown))
     ]
     if faults:
         raise InvalidInput("this state belongs to another agent", faults, HINT)

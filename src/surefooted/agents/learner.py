@@ -5,10 +5,11 @@ certificate.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from surefooted.agents import wording
+from surefooted.agents.identity import Restorable
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
@@ -19,7 +20,7 @@ from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints, Space
 
 
-class Learner:
+class Learner(Restorable):
     """Counts, and what they make an agent believe. A subclass adds `propose`.
 
     Parameters
@@ -82,22 +83,26 @@ class Learner:
         """What its bounds depend on, by name; saved states name it. A subclass adds the arguments of its own."""
         own = {name: getattr(self, name) for name in ("delta", "confidence", "bounded")}
         stages, knowledge = self.counts.stages, self.belief.built_with
-        return {"class": type(self).__qualname__} | own | {"stages": stages, "knowledge": knowledge}
+        return (
+            {"class": type(self).__qualname__, "space": self.space} | own | {"stages": stages, "knowledge": knowledge}
+        )
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it has learnt."""
+    def bookmark(self) -> Callable[[], None]:
+        """A function that undoes what `propose` changes from now on: called if planning fails after a proposal.
+
+        A subclass whose proposals change what it remembers, such as random numbers, extends it.
+        """
+        return lambda: None
+
+    def _contents(self) -> dict[str, Any]:
+        """Everything it has learnt; a subclass adds what it remembers beside the counts."""
         return {"counts": self.counts.state_dict(), "belief": self.belief.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
-        """Continue where `state_dict` was taken: replace what was learnt, and write into none of it.
-
-        An agent that restores its learner has compared `arguments` before, and has a copy of the learner do this, so
-        that a state that cannot be loaded changes nothing.
-        """
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Remember what `_contents` returned: replace what was learnt, and write into none of it."""
         self.counts = Counts.from_state_dict(self.space, state["counts"])
         own = (self.counts, self.confidence, self.delta, self.belief.built_with)
         self.belief = Belief.from_state_dict(*own, state["belief"])
-        return self
 
 
 class AverageLearner(Learner, ABC):

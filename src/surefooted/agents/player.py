@@ -5,7 +5,7 @@ over with `absorb`. Both leave the same agent behind.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from surefooted.agents.agent import Decision
 from surefooted.agents.coin import Coin
 from surefooted.agents.identity import Restorable
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.learner import Learner
 from surefooted.data.counts import REWARD_ROUNDING, Counts
 from surefooted.errors import InvalidInput
@@ -59,8 +60,8 @@ class Player(Restorable, Generic[L]):
         """Whether the first step or episode has begun."""
 
     def arguments(self) -> dict[str, Any]:
-        """The space, and what the learner was built with."""
-        return {"space": self.space, "learner": self.learner.arguments()}
+        """What the learner was built with, and on which space."""
+        return {"learner": self.learner.arguments()}
 
     @abstractmethod
     def _player_state(self) -> dict[str, Any]:
@@ -80,8 +81,10 @@ class Player(Restorable, Generic[L]):
     def current(self) -> tuple[Policy, int]:
         """The policy under way and its stage (0 if it is stationary); an error if nothing is under way."""
 
+    @exclusive
     def act(self, s: int) -> Decision:
         """What to play in s, and why. Changes nothing: asking again gives the same answer."""
+        self._catch_up()
         pair = self._pair(self.space.check_state(s))
         return replace(self.decisions[-1], action=int(self.space.pair_action[pair]))
 
@@ -89,6 +92,10 @@ class Player(Restorable, Generic[L]):
         """The pair that it plays in s now."""
         policy, h = self.current()
         return policy.pair_at(s, self.coin.u, h)
+
+    def _bookmark(self) -> Callable[[], None]:
+        """A function that undoes what planning changes from now on: called if planning fails."""
+        return self.learner.bookmark()
 
     def _check_step(
         self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None

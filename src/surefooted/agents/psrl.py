@@ -5,7 +5,7 @@ The prior is in `surefooted.sets.posterior`. A draw proves nothing: to make thes
 asks its certificate, which uses the set of plausible MDPs and does not depend on who proposes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +39,15 @@ class Sampler:
         """An MDP from the posterior, in the set of plausible MDPs if knowledge made that."""
         knows = learner.belief.knowledge is not None and not learner.contradictions
         return posterior.draw(self._rng, learner.counts, plausible if knows else None)
+
+    def bookmark(self) -> Callable[[], None]:
+        """A function that takes it back to where it is now."""
+        state = self._rng.bit_generator.state
+
+        def put_back() -> None:
+            self._rng.bit_generator.state = state
+
+        return put_back
 
     def state_dict(self) -> dict[str, Any]:
         """What `restored` continues from."""
@@ -76,14 +85,16 @@ class PSRLLearner(AverageLearner):
         """Why an agent plays what was proposed, as a sentence."""
         return wording.sampled_gain(plan.gain)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it has learnt, and its random numbers."""
-        return super().state_dict() | {"sampler": self.sampler.state_dict()}
+    def bookmark(self) -> Callable[[], None]:
+        """A function that puts back its random numbers."""
+        return self.sampler.bookmark()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
+    def _contents(self) -> dict[str, Any]:
+        return super()._contents() | {"sampler": self.sampler.state_dict()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.sampler = self.sampler.restored(state["sampler"])
-        return super().load_state_dict(state)
 
 
 class PSRL(AverageExplorer[PSRLLearner]):
@@ -141,15 +152,17 @@ class PSRLEpisodicLearner(EpisodicLearner):
         table = (self.space.pair_ptr, rows, no_bonus, self.space.r_max)
         return plan.policy(stages.greedy_stages(*table, plan.values, plan.pair))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it has learnt, and its random numbers."""
-        return super().state_dict() | {"sampler": self.sampler.state_dict()}
+    def bookmark(self) -> Callable[[], None]:
+        """A function that puts back its random numbers."""
+        return self.sampler.bookmark()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
+    def _contents(self) -> dict[str, Any]:
+        return super()._contents() | {"sampler": self.sampler.state_dict()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.sampler = self.sampler.restored(state["sampler"])
         self.plan = GreedyPlan(self.space, self.horizon)
-        return super().load_state_dict(state)
 
 
 class PSRLEpisodic(Explorer):

@@ -15,6 +15,7 @@ import numpy as np
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.average import UNLIMITED, AveragePlayer, Episode
+from surefooted.agents.in_use import exclusive
 from surefooted.agents.player import L
 from surefooted.certificates.account import Account
 from surefooted.certificates.unknown import UnknownAccount
@@ -39,6 +40,7 @@ class StepByStep(AveragePlayer[L]):
         """What was observed that contradicts what was declared, also of a baseline; empty while all is well."""
         return super().contradictions + ([] if self.account is None else self.account.contradictions)
 
+    @exclusive
     def begin(self, s: int) -> None:
         """The run begins in s: plan the first episode."""
         if self.account is not None and not self.begun:
@@ -58,6 +60,7 @@ class StepByStep(AveragePlayer[L]):
         left = UNLIMITED if due is None else max(due - self.t, 1)
         return Episode(plan.policy, decision, left)
 
+    @exclusive
     def act(self, s: int) -> Decision:
         """What to play in s, and why. Changes nothing: asking again gives the same answer."""
         decision = super().act(s)
@@ -82,14 +85,9 @@ class StepByStep(AveragePlayer[L]):
             return super()._pair(s)
         return self.account.baseline.policy.pair_at(s, self.coin.u)
 
-    def _plan(self) -> None:
-        super()._plan()
-        self._tell_account()
-
-    def _tell_account(self) -> None:
+    def _tell_account(self, episode: Episode) -> None:
         """Tell the account what is proposed from now on."""
         if self.account is not None:
-            episode = self._episode()
             self.account.propose(None if episode.decision.role == "baseline" else episode.policy)
 
     def _record(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[tuple[int, Role, int]]:
@@ -116,4 +114,4 @@ class StepByStep(AveragePlayer[L]):
         super()._restore_player(state)
         if self.account is not None:
             self.account = self.account.restored(state["account"])
-            self._tell_account()
+            self._tell_account(self._episode())

@@ -6,7 +6,7 @@ Bernstein–Freedman bonus of Azar et al., Alg. 4.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -147,17 +147,14 @@ class UCBVILearner(EpisodicLearner):
         """Those of every learner of episodes, the bonus, and K."""
         return super().arguments() | {"bonus": self.bonus, "episodes": self.limit}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it has learnt."""
+    def _contents(self) -> dict[str, Any]:
         own = {"stage_visits": self.stage_visits.copy(), "q_before": self.q_before.copy(), "learnt": self.learnt}
-        return super().state_dict() | own
+        return super()._contents() | own
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
-        """Continue where `state_dict` was taken."""
-        super().load_state_dict(state)
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
         self.stage_visits, self.q_before = state["stage_visits"].copy(), state["q_before"].copy()
         self.learnt, self.plan = state["learnt"], GreedyPlan(self.space, self.horizon)
-        return self
 
 
 class UCBVI(Explorer):

@@ -22,6 +22,7 @@ bound counts. It may also be an earlier one, to which the features of the optimi
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -30,12 +31,14 @@ from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
+from surefooted.agents.in_use import exclusive
 from surefooted.arrays import as_whole, is_whole, real_numbers
 from surefooted.bandits._decide import Question, decide, keep_to_baseline
 from surefooted.bandits.ellipsoid import Ellipsoid
 from surefooted.bandits.mean_check import MeanCheck
 from surefooted.certificates.pooled import most_luck
 from surefooted.certificates.shares import share
+from surefooted.codec import record
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.kernels.martingale import OUTWARDS
 from surefooted.tables.space import Floats
@@ -44,6 +47,7 @@ LARGEST = 1e6  # the largest |φ|² / λ; beyond it, λ is lost in the rounding 
 LearnFrom = Literal["all", "optimistic"]
 
 
+@record
 @dataclass(frozen=True)
 class Balance:
     """The margin after some rounds: a known part plus <θ*, w>."""
@@ -56,6 +60,7 @@ class Balance:
         return Balance(self.known + change.known, self.w + change.w)
 
 
+@record
 class Asked(NamedTuple):
     """The round that `observe` will be about."""
 
@@ -126,6 +131,7 @@ class ConservativeLinearUCB(Restorable):
         """The length of a feature vector, d."""
         return self.ellipsoid.dimension
 
+    @exclusive
     def act(self, features: ArrayLike, baseline: int, baseline_mean: float | None = None) -> Decision:
         """What to play among arms with these features [n, d].
 
@@ -147,13 +153,21 @@ class ConservativeLinearUCB(Restorable):
         self.asked = Asked(phi[decision.action], learns, changes[decision.action], explores, baseline_mean)
         return decision
 
+    @exclusive
     def observe(self, reward: float) -> None:
         """Learn the reward of the arm that `act` asked for; a reward that is not finite is refused."""
         if self.asked is None:
             raise SurefootedError("there is no round to observe: show the arms with act(features, baseline)")
         if not np.isfinite(reward):
             raise InvalidInput("this round cannot be counted", [f"reward {reward} is not finite"])
-        asked, reward = self.asked, float(reward)
+        after = copy(self)  # an error on the way changes nothing
+        after.ellipsoid, after.check = copy(self.ellipsoid), copy(self.check)
+        after._count(self.asked, float(reward))
+        self.ellipsoid.__dict__.update(after.ellipsoid.__dict__)
+        self.__dict__.update(after.__dict__ | {"ellipsoid": self.ellipsoid})
+
+    def _count(self, asked: Asked, reward: float) -> None:
+        """Learn the reward of a round: replace what it changes."""
         if asked.learns:
             self.ellipsoid.add(asked.phi, reward)
         if asked.declared is not None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
+from surefooted.agents.in_use import exclusive
 from surefooted.arrays import as_whole, is_whole
 from surefooted.bandits._decide import Question, decide, keep_to_baseline
 from surefooted.certificates.episodes import LEAST
@@ -97,8 +98,10 @@ class ConservativeUCB(Restorable):
         """Rounds played."""
         return self.counts.total
 
+    @exclusive
     def act(self) -> Decision:
         """What to play now; asking again gives the same answer."""
+        self._catch_up()
         if self.check.found:
             return keep_to_baseline(self.baseline, self.t, self.check.found)
         lower, upper = self.bounds()
@@ -109,18 +112,31 @@ class ConservativeUCB(Restorable):
         due = self.alpha < 1 and self.check.spot_check_is_due()
         return decide(Question(optimist, self.baseline, float(upper[optimist]), after >= 0, after, self.t, due), terms)
 
+    @exclusive
     def observe(self, arm: int, reward: float) -> None:
-        """Learn the reward of the arm that `act` asked for; another arm or an impossible reward is refused."""
+        """Learn the reward of the arm that `act` asked for; another arm or an impossible reward is refused.
+
+        If the round is counted and comparing it with what was declared fails, observing it again counts nothing.
+        """
+        if self._catch_up((arm, reward)):
+            return
         asked = self.act().action
         if arm != asked:
             fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
             raise InvalidInput("another arm was played", [fault])
         bounds = self.bounds()
-        self.counts.add(0, asked, reward, 0)
+        pair = np.array([self.counts.space.pair(0, asked)])
+        earned, nowhere = np.array([reward], dtype=np.float64), np.zeros(1, dtype=np.int64)
+        self.counts.check_steps(pair, earned, nowhere)
+        self._halfway = True
+        self.counts.add_checked(pair, earned, nowhere)
         if asked != self.baseline and self.shares.of_outcomes:
             self._pool(float(reward), *bounds)
-        nowhere, explored = np.zeros(1, dtype=np.int64), np.array([asked != self.baseline])
-        self.check.add(0, nowhere + asked, np.array([reward], dtype=np.float64), nowhere, explored)
+        self.check.add(0, pair, earned, nowhere, np.array([asked != self.baseline]))
+        self._halfway, self._owed = False, (arm, reward)
+        self._catch_up()
+
+    def _finish(self) -> None:
         self.check.compare(self._valid, self.t)
 
     def _pool(self, reward: float, lower: Floats, upper: Floats) -> None:

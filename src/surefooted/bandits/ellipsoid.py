@@ -44,8 +44,8 @@ class Ellipsoid:
 
     def add(self, phi: Floats, reward: float) -> None:
         """Add one sample."""
-        self.gram += np.outer(phi, phi)
-        self.moment += reward * phi
+        gram, moment = self.gram + np.outer(phi, phi), self.moment + reward * phi
+        self.gram, self.moment = gram, moment
 
     @property
     def centre(self) -> Floats:

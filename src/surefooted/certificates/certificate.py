@@ -5,7 +5,7 @@ played (Eq. `cumrew_condition`). A certificate proves lower bounds on it. They h
 every set that was used. The proofs are in docs/guarantees.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -102,8 +102,23 @@ class Certificate(Protocol):
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved with other sets than this one."""
 
+    def bookmark(self) -> Callable[[], None]:
+        """A function that undoes everything from now on: called if planning fails."""
+
     def state_dict(self) -> dict[str, Any]:
         """What it remembers."""
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
+
+
+def bookmark(*objects: Any) -> Callable[[], None]:
+    """A function that gives these objects the attributes that they have now; what is written into, stays."""
+    kept = [(one, one.__dict__.copy()) for one in objects]
+
+    def put_back() -> None:
+        for one, attributes in kept:
+            one.__dict__.clear()
+            one.__dict__.update(attributes)
+
+    return put_back

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from surefooted.certificates.pooled import PooledReturns
+from surefooted.codec import record
 from surefooted.tables.space import Floats
 
 LEAST = 1e-3  # guesses of what an episode earns are cut at this share of the largest return, or higher
@@ -35,6 +36,7 @@ class EpisodeOffer(NamedTuple):
         return self.margin >= 0
 
 
+@record
 @dataclass
 class Ledger:
     """What explored episodes are proved to earn: the first ones `at_once`, the others by the bounds on each of them."""
@@ -48,9 +50,10 @@ class Ledger:
         self.counts[key] = self.counts.get(key, 0) + 1
         self.proved += bound
 
-    def recount(self, bounds: dict[Key, float]) -> None:
-        """Add up again, with these bounds."""
-        self.proved = self.at_once + float(sum(count * bounds[key] for key, count in self.counts.items()))
+    def recounted(self, bounds: dict[Key, float]) -> "Ledger":
+        """The same episodes, added up again with these bounds."""
+        proved = self.at_once + float(sum(count * bounds[key] for key, count in self.counts.items()))
+        return Ledger(self.at_once, self.counts, proved)
 
     def copy(self) -> "Ledger":
         """Another one that is the same."""
@@ -155,24 +158,23 @@ class EpisodeCertificate:
     def review(self, policies: list[int], bounds: Floats) -> None:
         """Bounds [P, S] on what these policies earn from each state; the best so far count."""
         row = {policy: i for i, policy in enumerate(policies)}
-        for policy, s in self.bounds:
-            self.bounds[policy, s] = max(self.bounds[policy, s], float(bounds[row[policy], s]))
-        self._recount()
+        better = {(q, s): max(bound, float(bounds[row[q], s])) for (q, s), bound in self.bounds.items()}
+        self._recount(better)
 
     def restart(self, policies: list[int], bounds: Floats) -> None:
         """Only these bounds [P, S] on the policies explored count from now on; what returns have proved stays."""
         row = {policy: i for i, policy in enumerate(policies)}
-        self.bounds = {(policy, s): float(bounds[row[policy], s]) for policy, s in self.bounds}
-        self._recount()
+        self._recount({(policy, s): float(bounds[row[policy], s]) for policy, s in self.bounds})
 
     def forget_baseline(self) -> None:
         """Nothing is known about a baseline whose values were not given."""
         if not self.is_known:
             self.low[:], self.high[:] = 0.0, np.inf
 
-    def _recount(self) -> None:
-        self.ledger.recount(self.bounds)
-        self.since.recount(self.bounds)
+    def _recount(self, bounds: dict[Key, float]) -> None:
+        """Use these bounds; all is added up before anything is changed."""
+        ledger, since = self.ledger.recounted(bounds), self.since.recounted(bounds)
+        self.bounds, self.ledger, self.since = bounds, ledger, since
 
     def explored(self, policy: int, s: int, bound: float) -> None:
         """An episode from s explores with a policy that earns at least `bound`."""

@@ -5,20 +5,22 @@ past episodes are compared with (1 - α) g_b, the current policy pays its own sp
 multiplied by 1 - α. See docs/guarantees.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from surefooted import planning
-from surefooted.certificates.certificate import Offer, Past, Question
+from surefooted.certificates.certificate import Offer, Past, Question, bookmark
+from surefooted.codec import record
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints
 
 
+@record
 @dataclass(frozen=True)
 class Bound:
     """E[r_1 + .. + r_n | s, π] >= n gain - span from every state s (Lemma `bound_evi`); gain is g_n^- - ε.
@@ -44,6 +46,7 @@ class PaperCertificate:
         self.earned = 0.0  # sum of T_j gain_j - span_j over past episodes, by the bounds of their time
         self.episodes: dict[int, tuple[int, int]] = {}  # of each policy: episodes, steps
         self.proposed: Bound | None = None  # of the policy last asked about, which the next episode may play
+        self._recorded: tuple[int, int, int] | None = None  # since the bookmark: a policy, and its numbers before
 
     def observe(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Nothing: the set has seen them."""
@@ -52,8 +55,9 @@ class PaperCertificate:
         """One more episode has been played."""
         bound = self._baseline(plausible, first) if policy == 0 else self.proposed
         assert bound is not None
-        self.earned += steps * bound.gain - bound.span
         episodes, total = self.episodes.get(policy, (0, 0))
+        self._recorded = (policy, episodes, total)
+        self.earned += steps * bound.gain - bound.span
         self.episodes[policy] = (episodes + 1, total + steps)
 
     def offer(self, question: Question) -> Offer:
@@ -93,12 +97,13 @@ class PaperCertificate:
 
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Evaluate every past policy again, and forget what was proved before."""
-        self.earned = 0.0
+        earned = 0.0
         others = [q for q in self.episodes if q != 0]
         bounds = dict(zip(others, self._bounds(plausible, [past.policies[q] for q in others], past.t), strict=True))
         for q, (episodes, steps) in self.episodes.items():
             bound = self._baseline(plausible, past.t) if q == 0 else bounds[q]
-            self.earned += steps * bound.gain - episodes * bound.span
+            earned += steps * bound.gain - episodes * bound.span
+        self.earned = earned
 
     def _baseline(self, plausible: Plausible, t: int) -> Bound:
         """What an episode of the baseline earns after t steps: its gain and span if they are known."""
@@ -111,6 +116,22 @@ class PaperCertificate:
         epsilon = plausible.space.r_max / np.sqrt(t + 1)
         plans = planning.policy_gains(plausible, policies, epsilon, "pessimistic")
         return [Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span, plan.sweeps) for plan in plans]
+
+    def bookmark(self) -> Callable[[], None]:
+        """A function that undoes everything from now on: at most one episode is recorded while an agent plans."""
+        self._recorded = None
+        own = bookmark(self)
+
+        def put_back() -> None:
+            recorded = self._recorded
+            own()
+            if recorded is not None:
+                policy, *before = recorded
+                self.episodes[policy] = (before[0], before[1])
+                if not before[0]:
+                    del self.episodes[policy]
+
+        return put_back
 
     def state_dict(self) -> dict[str, Any]:
         """The episodes, what they earned, and the bound of the policy last asked about."""

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from surefooted import planning
+from surefooted.codec import record
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Floats
@@ -13,6 +14,7 @@ from surefooted.tables.space import Floats
 ACCURACY = 0.1  # of the bounds on an unknown gain, times r_max / sqrt(t + 1)
 
 
+@record
 @dataclass(frozen=True)
 class Reference:
     """The gain and bias of the baseline, or bounds on them.

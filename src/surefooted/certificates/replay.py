@@ -4,7 +4,7 @@ The margin and the event on which the proofs hold are those of `certificates.cer
 docs/guarantees.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,10 +12,11 @@ import numpy as np
 
 from surefooted import planning
 from surefooted.certificates.anchors import Anchors
-from surefooted.certificates.certificate import Offer, Past, Question
+from surefooted.certificates.certificate import Offer, Past, Question, bookmark
 from surefooted.certificates.netting import Netting
 from surefooted.certificates.reference import Reference
 from surefooted.certificates.shelf import Shelf
+from surefooted.codec import record
 from surefooted.kernels import anchored
 from surefooted.kernels import segments as backwards
 from surefooted.kernels.anchored import Income
@@ -30,6 +31,7 @@ SWEEPS = 100  # backward steps of one segment, before the rest of it is extrapol
 NOTHING = Income(np.zeros(0), np.zeros(0), np.zeros(0))
 
 
+@record
 @dataclass(frozen=True)
 class Case:
     """A margin proved for a baseline that is as the reference says, which any continuation may build on.
@@ -49,6 +51,7 @@ class Case:
         return self.reference.gain_low - self.required
 
 
+@record
 @dataclass(frozen=True)
 class Proof:
     """A margin proved at step t, in each case; there are two if the gain of the baseline lies between two gains."""
@@ -276,6 +279,10 @@ class ReplayCertificate:
     def restart(self, plausible: Plausible, past: Past) -> None:
         """Forget everything that was proved."""
         self.proof, self.losses = None, {}
+
+    def bookmark(self) -> Callable[[], None]:
+        """A function that undoes everything from now on. The losses of segments only ever get smaller: they stay."""
+        return bookmark(self)
 
     def state_dict(self) -> dict[str, Any]:
         """The proof, the losses, and what the anchors are made of."""

@@ -170,11 +170,12 @@ class BaselineCheck:
         if self.found or not self.is_active:
             return self.found.copy()
         if self.steps >= GROWTH * self.checked_at + FEWEST or self.checked_at < 0:
-            self.checked_at = self.steps
-            self.found = self._by_surprises()
+            found = self._by_surprises()
+            self.checked_at, self.found = self.steps, found
         if counted >= self.set_due_at:
-            self.set_due_at, known = max(SET_GROWTH * counted, SET_FEWEST), plausible()
-            self.found += [] if known is None else self._by_set(known)
+            known = plausible()
+            found = [] if known is None else self._by_set(known)
+            self.set_due_at, self.found = max(SET_GROWTH * counted, SET_FEWEST), self.found + found
         return self.found.copy()
 
     def log_e_values(self, least: float = -math.inf) -> Floats:

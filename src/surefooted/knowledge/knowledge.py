@@ -7,10 +7,12 @@ The set is a `Plausible` like any other: planners and certificates need not know
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefooted.codec import record
 from surefooted.data.counts import Counts
 from surefooted.knowledge import wording
 from surefooted.knowledge.contradictions import impossible_steps
@@ -20,7 +22,7 @@ from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.knowledge.parsing import parse
 from surefooted.sets.confidence import Confidence
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.space import Space
+from surefooted.tables.space import Ints, Space
 
 PairValues = ArrayLike | Callable[[int, int], float]
 Bounds = tuple[ArrayLike, ArrayLike] | Callable[[int, int], tuple[float, float]]
@@ -33,6 +35,7 @@ Successors = (
 NextValues = ArrayLike | Callable[[int, int, int], float]
 
 
+@record
 class Knowledge:
     """What is known of an MDP before it is played; everything is optional.
 
@@ -79,6 +82,34 @@ class Knowledge:
     def space(self) -> Space:
         """The states and their actions."""
         return self.declared.space
+
+    def to_record(self) -> dict[str, Any]:
+        """What was declared, as `codec` saves it."""
+        names = ("space", "reward_mean", "reward_low", "reward_high", "reward_of_next", "mechanics")
+        rows = None if self.mechanics is not None else self._declared_successors()
+        return {name: getattr(self.declared, name) for name in names} | {"successors": rows}
+
+    def _declared_successors(self) -> list[Ints | None]:
+        """The declared successors of each pair, or None."""
+        ptr, state, declared = self.declared.successor_ptr, self.declared.successor_state, self.declared.has_successors
+        return [state[ptr[k] : ptr[k + 1]] if declared[k] else None for k in range(ptr.size - 1)]
+
+    @classmethod
+    def from_record(cls, told: Mapping[str, Any]) -> Self:
+        """The knowledge that `to_record` described, checked like any other."""
+        space, rows, of_next = told["space"], told["successors"], told["reward_of_next"]
+        bounds = None if told["reward_low"] is None else (told["reward_low"], told["reward_high"])
+        function = None
+        if of_next is not None:
+            pairs = zip(space.pair_state.tolist(), space.pair_action.tolist(), rows, strict=True)
+            steps = [(s, a, int(y)) for s, a, row in pairs for y in row]
+            reward: dict[tuple[int, int, int], float] = dict(zip(steps, of_next.tolist(), strict=True))
+
+            def function(s: int, a: int, y: int) -> float:
+                return reward[s, a, y]
+
+        given = {"rewards": told["reward_mean"], "reward_bounds": bounds, "reward_function": function}
+        return cls(space, **given, successors=rows, mechanics=told["mechanics"])
 
     @property
     def mechanics(self) -> Mechanics | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
+from surefooted.codec import record
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.noise_index import NoiseIndex, noise_index
 from surefooted.tables.space import Floats, Ints, Space
@@ -22,6 +23,7 @@ NoiseValue = int | tuple[int, ...]  # of one step: an int if the noise has one c
 LAW_TOLERANCE = 1e-9  # how far from 1 a law may sum
 
 
+@record
 @dataclass(frozen=True, eq=False)
 class Mechanics(FrozenArrays):
     """How the noise of a step decides where the step leads; the laws of the noise are left open.

@@ -7,6 +7,7 @@ import numpy as np
 
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
+from surefooted.agents.in_use import in_use
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
@@ -74,7 +75,8 @@ def simulate(
         where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
         if where.shape != (episodes,):
             raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
-        return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
+        with in_use(agent):
+            return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
     if not isinstance(agent, AveragePlayer):
         name = type(agent).__name__
         fault = f"{name} has no learner: give UCRL2, CUCRL2, UCBVI, EULER, CUCBVI or another agent with a learner"
@@ -83,7 +85,8 @@ def simulate(
         raise InvalidInput("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
     if not is_whole(steps, 1):
         raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
-    return _simulate_steps(problem, agent, steps, seed)
+    with in_use(agent):
+        return _simulate_steps(problem, agent, steps, seed)
 
 
 def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:

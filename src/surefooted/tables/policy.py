@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted.arrays import SUM_TOLERANCE, FrozenArrays, digest, freeze, normalise, real_numbers, whole_numbers
+from surefooted.codec import record
 from surefooted.errors import InvalidInput
 from surefooted.tables.space import Floats, Ints, Space
 
 NO_PAIRS, NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
 
 
+@record
 @dataclass(frozen=True, eq=False)
 class Policy(FrozenArrays):
     """Which action to play in each state (and stage).

@@ -1,11 +1,13 @@
 """The distinct policies of a run, stored so that a million policies of a hundred thousand states fit into memory."""
 
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, overload
 
 import numpy as np
 
+from surefooted.codec import record
+from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
 
@@ -13,6 +15,7 @@ WHOLE = 1 << 26  # bytes of policies that are stored completely
 CHAIN = 1_000  # consecutive differences before a policy is stored completely again
 
 
+@record
 class PolicyLog(Sequence[Policy]):
     """Distinct policies in the order in which they were first played; `id_of` finds or adds one.
 
@@ -83,33 +86,54 @@ class PolicyLog(Sequence[Policy]):
         found = self.find(policy)
         if found is None:
             found = len(self)
-            self._ids.setdefault(_hash(policy), []).append(found)
-            self._add(policy)
+            self._add(policy, self._ids.setdefault(_hash(policy), []))
             self._last = (policy, found)
         return found
 
-    def _add(self, policy: Policy) -> None:
-        """Store a policy, completely or as a difference."""
+    def _add(self, policy: Policy, ids: list[int]) -> None:
+        """Store a policy, completely or as a difference, and its number in `ids`; an error changes nothing."""
         newest, n = self._newest, len(self)
-        array = policy.pair if policy.pair is not None else policy.weights
-        assert array is not None
+        array = _array(policy)
         before, pair = None if newest is None else newest.pair, policy.pair
         is_neighbour = before is not None and pair is not None and before.ndim == pair.ndim == 1
         if self._room < array.nbytes and is_neighbour and n - self._anchor[-1] < CHAIN:
             assert before is not None and pair is not None
             states = np.flatnonzero(before != pair)
-            self._kept.append((states, pair[states]))
-            self._anchor.append(self._anchor[-1])
+            kept: Policy | tuple[Ints, Ints] = (states, pair[states])
+            room, anchor = self._room, self._anchor[-1]
         else:
-            self._room -= array.nbytes
-            self._kept.append(policy)
-            self._anchor.append(n)
-        self._newest = policy
+            kept, room, anchor = policy, self._room - array.nbytes, n
+        self._kept.append(kept)
+        self._anchor.append(anchor)
+        ids.append(n)
+        self._room, self._newest = room, policy
 
     @property
     def stored(self) -> list[Policy | tuple[Ints, Ints]]:
         """What is stored: complete policies, or the states that changed since the policy before and their pairs."""
         return self._kept
+
+    def to_record(self) -> dict[str, Any]:
+        """What is stored, and how many bytes may be stored completely, as `codec` saves it."""
+        complete = (kept for kept in self._kept if isinstance(kept, Policy))
+        return {"stored": list(self._kept), "whole": self._room + sum(_array(policy).nbytes for policy in complete)}
+
+    @classmethod
+    def from_record(cls, told: Mapping[str, Any]) -> Self:
+        """The log that `to_record` described; every policy is checked."""
+        log = cls(whole=int(told["whole"]))
+        for i, kept in enumerate(told["stored"]):
+            policy = kept
+            if not isinstance(kept, Policy):
+                before, (states, pairs) = log._newest, kept
+                if before is None or before.pair is None:
+                    raise InvalidInput("this is no log of policies", [f"policy {i}: no policy before it"])
+                pair = before.pair.copy()
+                pair[states] = pairs
+                policy = Policy(before.space, pair=pair)
+            if log.id_of(policy) != i:
+                raise InvalidInput("this is no log of policies", [f"policy {i}: is there twice"])
+        return log
 
     def copy(self) -> "PolicyLog":
         """An independent log of the same policies."""
@@ -123,6 +147,11 @@ class PolicyLog(Sequence[Policy]):
         other._last = self._last if self._last[1] < n else (None, -1)
         other._newest = self._newest if n >= len(self) else self[n - 1] if n else None
         return other
+
+
+def _array(policy: Policy) -> Any:
+    """The pairs or the weights of a policy."""
+    return policy.pair if policy.pair is not None else policy.weights
 
 
 def _hash(policy: Policy) -> int:

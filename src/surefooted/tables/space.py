@@ -11,9 +11,11 @@ from surefooted.arrays import Bools as Bools
 from surefooted.arrays import Floats as Floats
 from surefooted.arrays import FrozenArrays, digest, freeze, is_whole
 from surefooted.arrays import Ints as Ints
+from surefooted.codec import record
 from surefooted.errors import InvalidInput
 
 
+@record
 @dataclass(frozen=True, eq=False)
 class Space(FrozenArrays):
     """What an agent knows beforehand: the states, their actions, and the largest reward.
