@@ -194,7 +194,7 @@ PLACES = [
 ]
 MODULE = """
 import surefooted as sf
-open("pwned", "w")
+open("pwned", "w").close()
 def river():
     return sf.problems.riverswim()
 def wide(counts, **options):

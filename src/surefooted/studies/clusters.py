@@ -36,7 +36,7 @@ def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None 
         }
         yield from _dask_outcomes(client, futures, address or "this machine")
     finally:
-        with _silent("distributed"):  # about a scheduler that is gone
+        with _silent():  # about a scheduler that is gone
             client.close()
             if cluster is not None:
                 cluster.close()
@@ -48,7 +48,7 @@ def _dask_outcomes(client: Any, futures: dict[Any, Task], where: str) -> Iterato
 
     alone_since: float | None = None
     while futures:
-        with _silent("distributed"):
+        with _silent():
             try:
                 wait(list(futures), timeout=LOOK, return_when="FIRST_COMPLETED")
             except TimeoutError:
@@ -107,12 +107,14 @@ def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None =
 
 
 @contextmanager
-def _silent(name: str) -> Iterator[None]:
-    """No line of a library's log in this context: what happened is said in one sentence."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+def _silent() -> Iterator[None]:
+    """No line of Dask's log in this context, whose tracebacks fill a screen: what happened is said in one sentence."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.core")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -137,11 +137,8 @@ def _again(results: Results) -> str:
     held = about.get("versions")
     versions = ", ".join(f"{name} {number}" for name, number in (held if isinstance(held, dict) else {}).items())
     commit, python = _text(str(about.get("commit") or "none known")), _text(str(about.get("python")))
-    sessions = about.get("sessions")
-    differ = (
-        [past.get("differences") for past in sessions or () if isinstance(past, dict)] if _is_list(sessions) else []
-    )
-    said = dict.fromkeys(str(line) for lines in differ if _is_list(lines) for line in lines)
+    sessions = [past.get("differences") for past in _list(about.get("sessions")) if isinstance(past, dict)]
+    said = dict.fromkeys(str(line) for differences in sessions for line in _list(differences))
     lines = [
         "<pre>surefooted run study.toml --out DIR\nsurefooted report DIR</pre>",
         f"<p class=soft>with the study above as <code>study.toml</code>. Python {python}, ",
@@ -163,8 +160,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -
     return f"<table class='{kind}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _list(value: Any) -> list[Any]:
+    """A list of a file that may hold anything; empty if it is none."""
+    return value if isinstance(value, list) else []
 
 
 def _text(words: str) -> str:
