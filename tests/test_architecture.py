@@ -14,7 +14,7 @@ import surefooted
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
     {"errors", "arrays"},
-    {"codec"},
+    {"codec", "own_code"},
     {"kernels"},
     {"tables"},
     {"data"},

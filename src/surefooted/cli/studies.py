@@ -1,4 +1,4 @@
-"""The commands about studies: `run`, `reproduce`, `figures`, `report` and `compare`."""
+"""The commands about studies: `run`, `reproduce`, `figures`, `report`, `compare` and `verify`."""
 
 import math
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surefooted.cli.output import print_json, print_table
+from surefooted.errors import InvalidInput
 from surefooted.studies.paper import NAMES
 
 if TYPE_CHECKING:
     from surefooted.studies.results import Results
 
+_REPAIR = "Run the study again: damaged runs are repeated, and the tables are made from the parts."
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _FORMATS = click.option(
     "--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg; repeatable."
@@ -32,6 +34,7 @@ class RunOptions:
     shard: str | None
     out: Path | None
     resume: bool
+    allow_code: bool
     quiet: bool
     as_json: bool
 
@@ -40,6 +43,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `RunOptions` to a command."""
     engines, at_least_1 = click.Choice(["local", "dask", "ray"]), click.IntRange(min=1)
     override = "Override a value of the study, as in agents.cucrl2.alpha=0.1; repeatable."
+    code = "Run the code that the study names as package.module:name; without this it is refused."
     resume = "Continue if the directory holds the same study, or refuse it (default: continue)."
     options = [
         click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=override),
@@ -50,6 +54,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--shard", metavar="I/N", help="Run only every N-th run, starting with the I-th: for job arrays."),
         click.option("--out", type=_DIRECTORY, help="Directory of the results (default: results/NAME)."),
         click.option("--resume/--no-resume", default=True, help=resume),
+        click.option("--allow-code", is_flag=True, help=code),
         click.option("--quiet", "-q", is_flag=True, help="Show no progress."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
     ]
@@ -138,6 +143,8 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
     from surefooted.studies.statistics import table
 
     several = [load(directory) for directory in directories]
+    for line in (line for results in several for line in results.remarks):
+        click.echo(line, err=True)
     titles = distinct_titles(several)
     rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
     _print_settings(rows, {results.study.unit for results in several})
@@ -145,11 +152,29 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
         click.echo(path, err=True)
 
 
-COMMANDS = (run, reproduce, figures, report, compare)
+@click.command()
+@click.argument("directory", type=_DIRECTORY)
+def verify(directory: Path) -> None:
+    """Check that the files of the study in DIRECTORY are what was written.
+
+    Exit code 1 if a file was damaged or changed.
+    """
+    from surefooted.studies.folder import Folder
+    from surefooted.studies.verifying import verify as faults_in
+
+    faults = faults_in(directory)
+    if faults:
+        raise InvalidInput(f"{directory} is not what was written", faults, _REPAIR)
+    runs = len(list(Folder.at(directory).parts.glob("*.parquet")))
+    click.echo(f"{directory} is what was written: {runs} runs, their tables, the study, the manifest and the truth.")
+
+
+COMMANDS = (run, reproduce, figures, report, compare, verify)
 
 
 def _run(source: str | Path, options: RunOptions) -> "Results | None":
     """Run a study and print its table; the results, or None if only a shard of the study was run."""
+    from surefooted.own_code import permit
     from surefooted.studies.reading import read
     from surefooted.studies.running import Interrupted, run_study
     from surefooted.studies.spec import tasks
@@ -163,6 +188,7 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
     if not tasks(study, shard):
         click.echo(f"There is nothing to run in shard {options.shard}.", err=True)
         return None
+    permit(str(source), study.code, options.allow_code, lambda line: click.echo(line, err=True))
     try:
         results = run_study(
             study,
@@ -172,11 +198,12 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
             address=options.address,
             shard=shard,
             resume=options.resume,
+            allow_code=options.allow_code,
             quiet=options.quiet,
         )
     except Interrupted as stop:
         click.echo(str(stop), err=True)
-        raise SystemExit(130) from None
+        raise SystemExit(128 + stop.number) from None  # as a shell reports the signal
     rows = table(results)
     if options.as_json:
         settings = [_without_nan(row) for row in rows]
@@ -187,9 +214,9 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
 
 
 def _say_lack(results: "Results") -> None:
-    """Say on stderr what figures and reports leave out, if anything."""
-    if results.lack:
-        click.echo(results.lack, err=True)
+    """Say on stderr what is wrong with the files, and what figures and reports leave out, if anything."""
+    for line in [*results.remarks, *([results.lack] if results.lack else [])]:
+        click.echo(line, err=True)
 
 
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:

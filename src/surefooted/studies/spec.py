@@ -23,6 +23,7 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from surefooted.errors import InvalidInput
+from surefooted.own_code import is_code
 from surefooted.studies.columns import NUMBERS
 from surefooted.tables.space import Ints
 
@@ -33,6 +34,9 @@ Shares = Annotated[
     AfterValidator(lambda x: _distinct(x)),
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
+MOST_RUNS = 1_000_000  # of a study: each is a file and an entry in memory
+MOST_POINTS = 50_000_000  # of all curves: 6 GB in memory
+NAMING = ("kind", "confidence", "knowledge", "learner")  # arguments of an agent that name something to build
 NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
 
 
@@ -119,6 +123,11 @@ class StudySpec(_Strict):
             raise ValueError("give either `steps` (average reward) or `episodes` (finite horizon)")
         if self.record.initial is not None and self.record.initial > self.length:
             raise ValueError(f"record.initial {self.record.initial} is longer than the run, {self.length}")
+        runs = self.realisations * sum(len(agent.alpha or self.alpha) for agent in self.agents.values())
+        if runs > MOST_RUNS:
+            raise ValueError(f"{runs} runs (realisations times settings) are more than {MOST_RUNS}")
+        if runs * min(self.record.points, self.length) > MOST_POINTS:
+            raise ValueError(f"{runs} runs with {self.record.points} points are more than {MOST_POINTS} points in all")
         for claim in self.claims:
             if claim.agent is not None and claim.agent not in self.agents:
                 raise ValueError(f"a claim is about agent {claim.agent!r}, which is not one of the study")
@@ -158,6 +167,12 @@ class StudySpec(_Strict):
         twice = [other for other in self.agents.values() if (other.label or other.kind.rpartition(":")[2]) == label]
         label = f"{label} ({name})" if len(twice) > 1 else label
         return f"{label}, α = {alpha:g}" if len(agent.alpha or self.alpha) > 1 else label
+
+    @property
+    def code(self) -> list[str]:
+        """The code that the study names as `package.module:name`; it runs only if it is allowed (`own_code`)."""
+        kinds = [word for agent in self.agents.values() for word in (agent.kind, *_words(agent.parameters))]
+        return [word for word in (self.problem.name, *kinds) if is_code(word)]
 
     @property
     def identity(self) -> str:
@@ -207,6 +222,14 @@ def seeds(study: StudySpec, task: Task) -> tuple[np.random.SeedSequence, np.rand
     root = np.random.SeedSequence(study.seed, spawn_key=(task.setting, task.realisation))
     world, agent = root.spawn(2)
     return world, agent
+
+
+def _words(arguments: Any) -> list[str]:
+    """The words that name something to build, wherever they stand in the arguments of an agent."""
+    if not isinstance(arguments, dict):
+        return []
+    named = [word for key, word in arguments.items() if key in NAMING and isinstance(word, str)]
+    return named + [word for value in arguments.values() for word in _words(value)]
 
 
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ problem and import nothing that a study names.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from surefooted.evaluation.summary import of_problem
 from surefooted.problems import Problem
 from surefooted.studies.spec import StudySpec
 from surefooted.tables.space import Floats, Ints
+
+CELLS = 10_000_000  # of a picture: a file that asks for more would use up the memory
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Truth:
     - `sketch`: the picture of the problem; None if its exact answers cannot be computed.
     """
 
+    NAMES: ClassVar = (  # of the arrays in a file
+        *("step", "baseline_regret", "printed_words", "printed_paper", "printed_ours", "sketch_title"),
+        *("sketch_measure", "panel_titles", "panel_glyphs", "panel_values", "state_labels", "axes", "positions"),
+    )
     step: Ints
     baseline_regret: Floats
     printed: tuple[Printed, ...]
@@ -101,11 +107,15 @@ def _sketch(columns: Mapping[str, Any]) -> Sketch:
     """The sketch of the named arrays."""
     labels, positions = columns["state_labels"].tolist(), columns.get("positions")
     values, glyphs = np.asarray(columns["panel_values"], dtype=np.float64), columns["panel_glyphs"]
-    if not values.shape == glyphs.shape == (2, len(labels)):
+    if not labels or not values.shape == glyphs.shape == (2, len(labels)):
         fault = f"{values.shape} values and {glyphs.shape} glyphs for {len(labels)} states"
         raise InvalidInput("this is no sketch of a problem", [fault])
-    if positions is not None and positions.shape != (len(labels), 2):
-        raise InvalidInput("this is no sketch of a problem", [f"positions have shape {positions.shape}"])
+    if positions is not None and not (
+        positions.shape == (len(labels), 2)
+        and np.issubdtype(positions.dtype, np.integer)
+        and np.prod(np.ptp(positions.astype(np.float64), axis=0) + 1) <= CELLS
+    ):
+        raise InvalidInput("this is no sketch of a problem", [f"positions {positions.dtype} {positions.shape}"])
     first, second = (
         Panel(str(title), glyph.tolist(), value)
         for title, glyph, value in zip(columns["panel_titles"], glyphs, values, strict=True)
