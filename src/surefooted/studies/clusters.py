@@ -1,12 +1,18 @@
 """Engines on clusters: Dask and Ray, each at an address or started on this machine for the study."""
 
 import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from surefooted.errors import MissingExtra, SurefootedError
+from surefooted.studies import reaper as reaping
 from surefooted.studies.attempts import ATTEMPTS, THREADS, Failure, LostCluster, Outcome, attempt, pinned_threads
 from surefooted.studies.spec import StudySpec, Task
 
@@ -44,6 +50,8 @@ def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None 
 
 def _dask_outcomes(client: Any, futures: dict[Any, Task], where: str) -> Iterator[Outcome]:
     """The outcomes of futures as they finish; an error if the scheduler is lost, or if nobody works for a while."""
+    from concurrent.futures import CancelledError
+
     from distributed import wait
 
     alone_since: float | None = None
@@ -68,9 +76,13 @@ def _dask_outcomes(client: Any, futures: dict[Any, Task], where: str) -> Iterato
         if alone_since is not None and time.monotonic() - alone_since > PATIENCE:
             raise LostCluster(f"The Dask cluster at {where} has had no workers for {PATIENCE:.0f} seconds.")
         for future in finished:
-            task = futures.pop(future)
-            lost = future.exception() if future.status != "finished" else None
-            yield task, future.result() if lost is None else Failure(f"{type(lost).__name__}: {lost}")
+            try:
+                with _silent():
+                    lost = future.exception() if future.status != "finished" else None
+                    outcome = future.result() if lost is None else Failure(f"{type(lost).__name__}: {lost}")
+            except (OSError, CancelledError) as error:  # `attempt` returns its exceptions: this is the connection
+                raise LostCluster(f"The Dask scheduler at {where} was lost.") from error
+            yield futures.pop(future), outcome
             future.release()
 
 
@@ -82,11 +94,16 @@ def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None =
         raise MissingExtra('the engine "ray" needs ray: pip install "surefooted[ray]"') from error
     study_json = study.model_dump_json()
     mine = not library.is_initialized()
+    reaper = None
     if mine:
         environment = {"env_vars": dict.fromkeys(THREADS, "1")}
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs, "include_dashboard": False}
         try:
-            library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
+            with _same_signals():
+                library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
+            if not address:
+                command = [sys.executable, "-I", reaping.__file__, str(os.getpid()), os.path.dirname(library.__file__)]
+                reaper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         except (ConnectionError, OSError, ValueError) as error:
             raise SurefootedError(f"cannot reach a Ray cluster at {address}: {error}") from error
     remote = library.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
@@ -104,6 +121,20 @@ def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None =
     finally:
         if mine:
             library.shutdown()
+        if reaper is not None:
+            reaper.communicate()  # closes its input, and waits until no process of Ray is left
+
+
+@contextmanager
+def _same_signals() -> Iterator[None]:
+    """What happens on SIGTERM is the same after this context: Ray sets a handler of its own, which ends the process."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_main and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
