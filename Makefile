@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_account
 SHARE := 1
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals martingale unknown_baseline
+BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test verify mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean

@@ -189,7 +189,7 @@ def test_the_numbers_by_hand():
     assert found[[0, 2]] == pytest.approx(baseline.gain + h, abs=1e-15)  # the baseline's own
     assert found[[0, 2]] == pytest.approx(outcome_means(mdp, h)[[0, 2]], abs=1e-12)
     unbounded = Anchors(baseline, 0.08, bounded=False)
-    unbounded.observe(np.full(4, 1), rewards - 5.0, after)
+    unbounded.observe(np.full(4, 1), rewards + 5.0, after)  # which proves nothing
     assert unbounded.lower(plausible, counts)[1] == pytest.approx(low + by_successors, rel=1e-6)
     assert np.array_equal(Anchors(baseline, 0.0).lower(plausible, counts)[[1, 3]], [-np.inf, -np.inf])
 

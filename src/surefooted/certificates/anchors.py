@@ -53,7 +53,7 @@ class Anchors:
 
     def observe(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count the outcomes of steps, [n]."""
-        if self.delta > 0 and self.bounded:
+        if self.delta > 0:
             anchored.add_outcomes(self._worth, pairs, rewards, next_states, tuple(self._sums))
 
     def lower(self, plausible: Plausible, counts: Counts | None) -> Floats:
