@@ -96,11 +96,8 @@ def test_the_account_is_what_the_documentation_says(seed):
     rng = np.random.default_rng(seed)
     problem = adversarial.a_problem(rng, adversarial.garnet, "random")
     space, exact = problem.space, sf.solve.gain_and_bias(problem.mdp, problem.baseline)
-    span, strict, allowance = (
-        float(np.ptp(exact.bias)) + 0.01,
-        bool(seed % 2),
-        [0.0, 40.0 * (1 + float(np.ptp(exact.bias)))][seed // 3],
-    )
+    span, strict = float(np.ptp(exact.bias)) + 0.01, bool(seed % 2)
+    allowance = 40 * (1 + span) if seed >= 3 else 0.0
     account = UnknownAccount(space, sf.Baseline(problem.baseline, span=span), 0.5, 0.3, strict, allowance)
     slow = Slow(problem, 0.5, 0.3, span, strict, allowance)
     s, departed_once, closed = problem.start, False, 0
@@ -125,8 +122,8 @@ def test_the_account_is_what_the_documentation_says(seed):
         closed += was_open and not slow.is_open
         departed_once |= departs
         s = int(s_next)
-    assert departed_once or not allowance
-    assert closed or not allowance or span > 2
+    assert departed_once or not allowance or space.n_pairs == space.n_states
+    assert closed or not departed_once or span > 2
 
 
 @pytest.mark.parametrize("kernel", [kernels.charge, kernels.charge.py_func])
