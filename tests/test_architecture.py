@@ -13,8 +13,8 @@ import surefooted
 
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
-    {"errors", "arrays"},
-    {"codec"},
+    {"errors"},
+    {"arrays", "codec"},
     {"kernels"},
     {"tables"},
     {"data"},

@@ -79,7 +79,7 @@ class PSRLLearner(AverageLearner):
     def propose(self, plausible: Plausible, t: int) -> Plan:
         """The best policy of a new draw for an episode that begins after t steps, to r_max / sqrt(t + 1)."""
         drawn = self.sampler.draw(self, plausible)
-        return planning.sampled_gain(self.space, drawn, self.space.r_max / np.sqrt(t + 1))
+        return planning._sampled_gain(self.space, drawn, self.space.r_max / np.sqrt(t + 1))
 
     def reason(self, plan: Plan) -> str:
         """Why an agent plays what was proposed, as a sentence."""

@@ -129,7 +129,7 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
             length = play_decisions(world, agent.account.rules, *now, agent.account.ahead(), out)
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
-        taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
+        taken = agent._absorb(pairs[part], rewards[part], next_states[part], noise)
         done, drawn = done + taken, drawn + taken
         s = int(next_states[done - 1])
     decisions = [decision for decision in agent.decisions if decision.t < steps]  # not one planned at the end
@@ -186,7 +186,7 @@ def simulate_episodes(
             playing.play_episode(world, pair, weights, *now, *episode)
         else:
             play_decisions(world, agent.account.rules, *now, agent.account.ahead(), episode)
-        agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
+        agent._absorb(*episode, tell_noise(pairs[i], next_states[i]))
     by_step = None if agent.account is None else np.array(agent.explored_steps)
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states, by_step)
 
