@@ -98,6 +98,15 @@ class Player(Restorable, Generic[L]):
         """A function that undoes what planning changes from now on: called if planning fails."""
         return self.learner.bookmark()
 
+    def _all_or_nothing(self, change: Callable[[], None]) -> None:
+        """Make a change that is rare; if it fails, everything is as it was."""
+        before = self._contents()
+        try:
+            change()
+        except BaseException:
+            self._restore(before)
+            raise
+
     def _check_step(
         self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None
     ) -> tuple[int, float, int, Ints | None]:
