@@ -13,7 +13,7 @@ SHARE := 1
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
+.PHONY: help demo test verify versions mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,14 @@ verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9,
 	@$(PYTEST) -m slow
 	@echo "Running a fifth of the campaign"
 	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
+
+versions: ## Play the golden runs and load the recorded states with every other Python that is here (2 minutes for each)
+	@for version in 3.11 3.12 3.13 3.14; do \
+		python$$version -c "" 2> /dev/null || { echo "Skipped: there is no Python $$version here"; continue; }; \
+		python$$version -m venv .versions/$$version && .versions/$$version/bin/pip install --quiet --editable . pytest hypothesis \
+			|| { echo "Skipped: the dependencies cannot be installed for Python $$version"; continue; }; \
+		echo "Python $$version"; NUMBA_CACHE_DIR=.versions/$$version/kernels .versions/$$version/bin/python -m pytest -q \
+			-p no:cacheprovider tests/test_golden.py tests/test_saving.py || exit 1; done
 
 mutants: $(VENV)/.developing ## Make 180 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py

@@ -13,8 +13,8 @@ import surefooted
 
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
-    {"errors", "arrays"},
-    {"codec", "own_code"},
+    {"errors"},
+    {"arrays", "codec", "own_code"},
     {"kernels"},
     {"tables"},
     {"data"},

@@ -132,12 +132,12 @@ def test_count_steps_stops_before_the_step_that_the_pool_cannot_hold(kernel):
     steps, table = (pairs, rewards, next_states), (visits, sums, squares)
     pool = Pool(start, length, room, state, count, used)
     # rows of room 2 at 0 and 2; the third successor of pair 0 would need 4 more places than the 3 there are
-    assert kernel(*steps, 0, *table, tuple(pool)) == 6
+    assert kernel(*steps, 0, *table, tuple(pool), 9) == 6
     assert visits.tolist() == [3, 3] and length.tolist() == [2, 2] and used.tolist() == [4, 4]
     assert sums.tolist() == [0 + 2 + 5, 1 + 3 + 4] and squares.tolist() == [0 + 4 + 25, 1 + 9 + 16]
-    assert kernel(*steps, 6, *table, tuple(pool)) == 6  # and again
+    assert kernel(*steps, 6, *table, tuple(pool), 9) == 6  # and again
     state, count = np.append(state, np.zeros(7, dtype=np.int64)), np.append(count, np.zeros(7, dtype=np.int64))
-    assert kernel(*steps, 6, *table, tuple(pool._replace(state=state, counted=count))) == 7
+    assert kernel(*steps, 6, *table, tuple(pool._replace(state=state, counted=count)), 9) == 7
     assert state[start[0] : start[0] + 3].tolist() == [5, 7, 8] and count[start[0] : start[0] + 3].tolist() == [2, 1, 1]
     assert state[start[1] : start[1] + 2].tolist() == [6, 7] and count[start[1] : start[1] + 2].tolist() == [2, 1]
 

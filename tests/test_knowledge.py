@@ -645,7 +645,7 @@ def test_the_truth_stays_in_the_set_as_often_as_promised_with_all_but_mechanics(
         for t in range(150):
             k = int(rng.integers(mdp.space.pair_ptr[s], mdp.space.pair_ptr[s + 1]))
             reward, y = mdp.draw(rng, k)
-            counts.add_checked(np.array([k]), np.array([reward]), np.array([y]))
+            counts._add_checked(np.array([k]), np.array([reward]), np.array([y]))
             s = y
             if t % 10 == 9:
                 plausible, conflicts = read(known, kind, counts, delta)

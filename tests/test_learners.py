@@ -283,7 +283,7 @@ def test_policies_that_do_not_fit_are_not_bounded(name):
 @pytest.mark.parametrize("side", ["pessimist", None])
 def test_a_side_that_does_not_exist_is_not_taken_for_the_optimistic_one(name, side):
     agent = LEARNERS[name](Space.full(2, 2), 3)
-    for policies in ([Policy.of_pairs(agent.space, np.array([[0, 2]] * 3))], [Policy.uniform(agent.space)]):
+    for policies in ([Policy._of_pairs(agent.space, np.array([[0, 2]] * 3))], [Policy.uniform(agent.space)]):
         with pytest.raises(InvalidInput, match="side"):
             agent.learner.bound(policies, side)
 

@@ -538,7 +538,7 @@ def test_the_truth_stays_in_the_set_at_all_times_as_often_as_promised(runs, kind
     for pairs, after in found:
         counts = Counts(room.space)
         for t in range(0, STEPS, 6):
-            counts.add_checked(pairs[t : t + 6], np.zeros(6), after[t : t + 6])
+            counts._add_checked(pairs[t : t + 6], np.zeros(6), after[t : t + 6])
             plausible = known.plausible(kind, counts, DELTA)
             p = aligned(room, plausible, [law]) if p is None else p
             if np.any(p < plausible.p_lower - 1e-12) or np.any(p > plausible.p_upper + 1e-12):
@@ -583,7 +583,7 @@ def test_two_draws_a_step_and_shared_laws_keep_the_promise():
         after = np.array([park.outcomes(k)[tuple(xi)] for k, xi in zip(pairs, noise, strict=True)])
         counts = Counts(park.space)
         for t in range(0, 60, 5):
-            counts.add_checked(pairs[t : t + 5], np.zeros(5), after[t : t + 5])
+            counts._add_checked(pairs[t : t + 5], np.zeros(5), after[t : t + 5])
             plausible = known.plausible(likelihood, counts, delta)
             if np.any(p < plausible.p_lower - 1e-12) or np.any(p > plausible.p_upper + 1e-12):
                 failures += 1

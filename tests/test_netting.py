@@ -95,7 +95,7 @@ def test_a_hitting_time_is_proved_where_every_corner_of_the_set_hits_and_is_at_l
     proved = refused = 0
     for seed in range(40):
         known, _ = plausible(form, seed, n_states, 2)
-        policies = [Policy.of_pairs(known.space, known.space.pair_ptr[:-1]), Policy.uniform(known.space)]
+        policies = [Policy._of_pairs(known.space, known.space.pair_ptr[:-1]), Policy.uniform(known.space)]
         policy, target = policies[seed % 2], seed % n_states
         if not few_corners(known, policy, target):
             continue
@@ -119,7 +119,7 @@ def test_bounds_on_the_bias_hold_in_every_corner_of_the_set_and_settle_on_the_ex
     seen = 0
     for seed in range(60):
         known, _ = plausible(form, seed, 2 + seed % 2, 2)
-        policy, target = Policy.of_pairs(known.space, known.space.pair_ptr[:-1]), seed % 2
+        policy, target = Policy._of_pairs(known.space, known.space.pair_ptr[:-1]), seed % 2
         steps = Netting(known, policy).hitting_time(target)
         if steps is None or not few_corners(known, policy, target):
             continue

@@ -15,11 +15,11 @@ from surefooted.tables.policy_log import PolicyLog
 def wandering(space, n, seed=0):
     """Policies, each a few states away from the one before; some come back, one is randomised."""
     rng, pair = np.random.default_rng(seed), np.arange(space.n_states) * space.n_actions
-    policies = [Policy.of_pairs(space, pair)]
+    policies = [Policy._of_pairs(space, pair)]
     for i in range(n):
         for s in rng.integers(space.n_states, size=rng.integers(1, 4)):
             pair[s] = s * space.n_actions + rng.integers(space.n_actions)
-        policies.append(Policy.of_pairs(space, pair) if i % 7 else policies[rng.integers(len(policies))])
+        policies.append(Policy._of_pairs(space, pair) if i % 7 else policies[rng.integers(len(policies))])
         if i == n // 2:
             policies.append(Policy.uniform(space))
     return policies
@@ -69,7 +69,7 @@ def test_long_chains_are_broken_and_memory_stays_small():
     for i in range(3_000):  # a counter in binary: all distinct
         for bit in range(12):
             pair[bit] = 2 * bit + (i >> bit & 1)
-        log.id_of(Policy.of_pairs(space, pair))
+        log.id_of(Policy._of_pairs(space, pair))
     kept_whole = sum(isinstance(kept, Policy) for kept in log._kept)
     assert len(log) == 3_000 and kept_whole == 3
     for i in (0, 1, 999, 1_000, 1_001, 2_999):

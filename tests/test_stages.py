@@ -828,7 +828,7 @@ def test_policies_as_the_kernels_take_them():
 def test_pairs_known_to_be_right_make_the_same_policy():
     space = Space.full(3, 2)
     for pair in (np.array([0, 3, 4]), np.array([[0, 3, 4], [1, 2, 5]])):
-        quick, checked = Policy.of_pairs(space, pair), Policy(space, pair=pair)
+        quick, checked = Policy._of_pairs(space, pair), Policy(space, pair=pair)
         assert quick == checked and hash(quick) == hash(checked) and quick.key == checked.key
         assert quick.horizon == checked.horizon and np.array_equal(quick.actions, checked.actions)
         assert quick.pair is not pair

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surefooted.errors import InvalidInput
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -92,3 +94,20 @@ class FrozenArrays:
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the constructor's arguments."""
         return type(self), tuple(getattr(self, field.name) for field in fields(self) if field.init)  # type: ignore[arg-type]
+
+
+def like(name: str, value: Any, template: NDArray[Any], low: float = -np.inf, high: float = np.inf) -> Any:
+    """A copy of an array with the type and shape of `template` and no number outside [low, high]; else an error."""
+    if not isinstance(value, np.ndarray) or value.dtype != template.dtype or value.shape != template.shape:
+        told = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise InvalidInput("this state cannot be loaded", [f"{name}: {told}, not {template.dtype} {template.shape}"])
+    if not np.all((value >= low) & (value <= high)):
+        raise InvalidInput("this state cannot be loaded", [f"{name}: numbers outside [{low:g}, {high:g}]"])
+    return value.copy()
+
+
+def whole(name: str, value: Any, low: int, high: int) -> int:
+    """A whole number of a state, between `low` and `high`; else an error."""
+    if not (is_whole(value, low) and value <= high):
+        raise InvalidInput("this state cannot be loaded", [f"{name}: {value!r} is no whole number in [{low}, {high}]"])
+    return int(value)

@@ -58,11 +58,11 @@ def optimistic_gain(plausible: Plausible, epsilon: float, start: Floats | None =
     1.0
     """
     space = plausible.space
-    v = _start(plausible, epsilon, start)
+    v = _start(plausible, epsilon, start, most)
     pair = np.zeros(space.n_states, dtype=np.int64)
     table = (space.pair_ptr, tuple(plausible.rows), plausible.r_upper)
     lower, upper, sweeps = value_iteration.optimistic_iteration(*table, float(epsilon), most, v, pair)
-    return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
+    return Plan(Policy._of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 
 def sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:
@@ -77,10 +77,19 @@ def sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:
     >>> sampled_gain(space, stay, 1e-6).gain
     0.7
     """
+    rows, nowhere = (drawn.next_ptr, drawn.next_state, drawn.p, drawn.p), np.zeros(space.n_pairs)
+    only = Plausible(space, drawn.r, drawn.r, *rows, nowhere)
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise InvalidInput("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
+    return _sampled_gain(space, Table(only.next_ptr, only.next_state, only.p_lower, only.r_lower), epsilon)
+
+
+def _sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:
+    """`sampled_gain` of an MDP that is known to be valid."""
     v, pair, most = np.zeros(space.n_states), np.zeros(space.n_states, dtype=np.int64), SAMPLE_SWEEPS
     damping, patience = value_iteration.DAMPING, SAMPLE_SWEEPS
     lower, upper, sweeps = exact.value_iteration(space.pair_ptr, drawn, damping, epsilon, most, patience, v, pair)
-    return Plan(Policy.of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
+    return Plan(Policy._of_pairs(space, pair), lower, upper, v, sweeps, upper - lower <= epsilon)
 
 
 def policy_gain(
@@ -130,7 +139,7 @@ def policy_gains(
     if not policies:
         return []
     sign, r = _side(plausible, policies, side)
-    v = _start(plausible, epsilon, start)[None]
+    v = _start(plausible, epsilon, start, most)[None]
     bounds, sweeps = np.empty((len(policies), 2)), np.empty(len(policies), dtype=np.int64)
     mixtures = played(policies[0])
     mixtures = mixtures._replace(state_ptr=mixtures.state_ptr[None])
@@ -173,7 +182,7 @@ def optimistic_values(plausible: Plausible, horizon: int) -> StagePlan:
     values = np.zeros((horizon + 1, space.n_states))
     pair = np.full((horizon, space.n_states), -1)
     stages.optimistic_stages(space.pair_ptr, tuple(plausible.rows), plausible.r_upper, values, pair)
-    return StagePlan(Policy.of_pairs(space, pair), values)
+    return StagePlan(Policy._of_pairs(space, pair), values)
 
 
 def policy_values(plausible: Plausible, policy: Policy, horizon: int, side: Side = "pessimistic") -> Floats:
@@ -229,8 +238,10 @@ def _horizon(plausible: Plausible, horizon: int) -> int:
     return int(horizon)
 
 
-def _start(plausible: Plausible, epsilon: float, start: Floats | None) -> Floats:
+def _start(plausible: Plausible, epsilon: float, start: Floats | None, most: int) -> Floats:
     """A fresh start vector."""
+    if not is_whole(most, 1):
+        raise InvalidInput("no such limit", [f"most {most} must be a positive whole number of sweeps"])
     space = plausible.space
     if plausible.stages > 1:
         raise InvalidInput("no gain", [f"the set has {plausible.stages} stages: a gain needs dynamics that stay"])

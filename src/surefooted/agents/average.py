@@ -10,10 +10,12 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.in_use import exclusive
 from surefooted.agents.player import L, Player
+from surefooted.arrays import like, whole
 from surefooted.certificates.account import Account
 from surefooted.certificates.unknown import UnknownAccount
 from surefooted.errors import InvalidInput, SurefootedError
@@ -112,14 +114,22 @@ class AveragePlayer(Player[L]):
             self._catch_up()
 
     @exclusive
-    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
+    def absorb(
+        self, pairs: ArrayLike, rewards: ArrayLike, next_states: ArrayLike, noise: ArrayLike | None = None
+    ) -> int:
         """Learn from steps that a simulator played with `episode`, `coin` and `allowed`; how many of them count.
 
         Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
         counted `allowed` down. `noise` [n, C] is for mechanics that observe it. If planning fails, the steps count.
         """
-        if self._owed is not None and self._catch_up(_contents_of(pairs, rewards, next_states)):
-            return len(pairs)
+        if self._owed is not None:
+            columns = self.counts.check_steps(pairs, rewards, next_states)
+            if self._catch_up(_contents_of(*columns)):
+                return len(columns[0])
+        return self._absorb(*self._check_steps(pairs, rewards, next_states, noise))
+
+    def _absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> int:
+        """`absorb` of steps that are known to be possible, as those of `simulate`."""
         taken, ended = self._count(pairs, rewards, next_states, noise)
         if ended:
             self._owed = pairs, rewards, next_states
@@ -237,14 +247,18 @@ class AveragePlayer(Player[L]):
         """Continue from `_player_state`."""
         self.learner.load_state_dict(state["learner"])
         self.coin = self.coin.restored(state["coin"])
-        self.t, self.start, self.state = state["t"], state["start"], state["state"]
+        last = self.space.n_states - 1
+        self.t = whole("t", state["t"], 0, UNLIMITED)
+        self.start, self.state = whole("start", state["start"], 0, last), whole("state", state["state"], 0, last)
         self.played, self.roles, self.decisions = list(state["played"]), list(state["roles"]), list(state["decisions"])
         explored = (n for (_, n), role in zip(self.played, self.roles, strict=True) if role == "optimistic")
         self.explored = sum(explored)
         self.policies = state["policies"].copy()
-        self.allowed, self._doubled_at = state["allowed"].copy(), (0, np.zeros(0, dtype=np.int64))
+        self.allowed = like("allowed", state["allowed"], self.allowed, -UNLIMITED, UNLIMITED)
+        self._doubled_at = (0, np.zeros(0, dtype=np.int64))
         decision = self.decisions[-1]
-        self.episode = Episode(self.policies[decision.policy], decision, state["left"])
+        left = whole("left", state["left"], -UNLIMITED, UNLIMITED)
+        self.episode = Episode(self.policies[decision.policy], decision, left)
 
 
 def _contents_of(*columns: Any) -> tuple[bytes, ...]:

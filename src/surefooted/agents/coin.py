@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from surefooted.arrays import Floats
+from surefooted.arrays import Floats, like
 
 
 class Coin:
@@ -43,5 +43,5 @@ class Coin:
         """A coin of the same kind that continues from a saved state."""
         coin = type(self)(np.random.Generator(type(self._rng.bit_generator)()))
         coin._rng.bit_generator.state = state["generator"]
-        coin._unused = state["unused"].copy()
+        coin._unused = like("unused", state["unused"], np.zeros(max(len(state["unused"]), 1)), 0, 1)
         return coin

@@ -208,12 +208,7 @@ class CUCBVI(EpisodeSteps):
         Everything that was proved with what was declared before is forgotten, and the past is bounded again. What
         follows from the returns alone stays proved.
         """
-        before = self._contents()
-        try:
-            self._trust(knowledge)
-        except BaseException:
-            self._restore(before)
-            raise
+        self._all_or_nothing(lambda: self._trust(knowledge))
 
     def _trust(self, knowledge: Knowledge | None) -> None:
         """Believe something else."""
@@ -240,13 +235,7 @@ class CUCBVI(EpisodeSteps):
             self.certificate.tighten_baseline(low, high)
 
     def _bookmark(self) -> Callable[[], None]:
-        of_learner, own = super()._bookmark(), bookmark(self.effort, self.check)
-
-        def put_back() -> None:
-            of_learner()
-            own()
-
-        return put_back
+        return bookmark(self.effort, self.check, others=[super()._bookmark()])
 
     def _review_is_due(self) -> bool:
         return self.reevaluate and self.effort.review_is_due(self.episodes, self.certificate.n_explored)

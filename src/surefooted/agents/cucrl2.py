@@ -178,12 +178,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         if not self.begun:
             self.learner.trust(knowledge)
             return
-        before = self._contents()
-        try:
-            self._trust(knowledge)
-        except BaseException:
-            self._restore(before)
-            raise
+        self._all_or_nothing(lambda: self._trust(knowledge))
 
     def _trust(self, knowledge: Knowledge | None) -> None:
         """Believe something else in the middle of a run."""
@@ -255,15 +250,8 @@ class CUCRL2(StepByStep[AverageLearner]):
                     self.certificate.record(policy, first, self.last_length, plausible)
 
     def _bookmark(self) -> Callable[[], None]:
-        of_learner, own = super()._bookmark(), bookmark(self.effort, self.check)
-        of_proofs = bookmark() if self.certificate is None else self.certificate.bookmark()
-
-        def put_back() -> None:
-            of_learner()
-            own()
-            of_proofs()
-
-        return put_back
+        of_proofs = [] if self.certificate is None else [self.certificate.bookmark()]
+        return bookmark(self.effort, self.check, others=[super()._bookmark(), *of_proofs])
 
     def _question(self, plausible: Plausible, plan: Plan) -> Question:
         """Whether the plan is safe: for T_{k-1} + 1 steps, or for how many of at most as many as were played."""

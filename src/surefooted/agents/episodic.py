@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.episodic_learner import EpisodicLearner
 from surefooted.agents.in_use import exclusive
 from surefooted.agents.player import Player
+from surefooted.arrays import like, whole
 from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.knowledge.mechanics import NoiseValue
@@ -101,8 +103,17 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self._halfway = False
 
     @exclusive
-    def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
+    def absorb(
+        self, pairs: ArrayLike, rewards: ArrayLike, next_states: ArrayLike, noise: ArrayLike | None = None
+    ) -> None:
         """Take in the episode that a simulator played with `policy` and `coin`."""
+        steps = self._check_steps(pairs, rewards, next_states, noise)
+        if len(steps[0]) != self.horizon:
+            raise InvalidInput("this is no episode", [f"it has {len(steps[0])} steps, not {self.horizon}"])
+        self._absorb(*steps)
+
+    def _absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
+        """`absorb` of steps that are known to be possible, as those of `simulate`."""
         self.current()  # an error if none is under way
         self._halfway = True
         if self.draws:
@@ -177,13 +188,16 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         """Continue from `_player_state`."""
         self.learner.load_state_dict(state["learner"])
         self.coin = self.coin.restored(state["coin"])
-        self.h, self.state = state["h"], state["state"]
+        last, n = self.space.n_states - 1, self.space.n_pairs
+        self.h = whole("h", state["h"], 0, self.horizon)
+        self.state = None if state["state"] is None else whole("state", state["state"], 0, last)
         self.starts, self.decisions = list(state["starts"]), list(state["decisions"])
         self.policies, self._last = list(state["policies"]), (None, -1)
         self._policy_ids = {self._key(policy): i for i, policy in enumerate(self.policies)}
-        for name in ("pairs", "rewards", "next_states"):
-            column = getattr(self, name).copy()
-            column[: len(state[name])] = state[name]
+        for name, most in (("pairs", n - 1), ("rewards", np.inf), ("next_states", last)):
+            column, low = getattr(self, name).copy(), -np.inf if name == "rewards" else 0
+            under_way = column[: self.h % self.horizon]
+            under_way[:] = like(name, state[name], under_way, low, most)
             setattr(self, name, column)
         self.noise = None if state["noise"] is None else state["noise"].copy()
         self.policy = self.policies[self.decisions[-1].policy] if self.decisions else None

@@ -99,5 +99,5 @@ class GreedyPlan:
         """The greedy policy; the same object as before unless it changed, also by a plan that came to nothing."""
         policy = self._policy
         if changed or policy is None or policy.pair is None or not np.array_equal(policy.pair, self.pair):
-            policy = self._policy = Policy.of_pairs(self.space, self.pair)
+            policy = self._policy = Policy._of_pairs(self.space, self.pair)
         return policy

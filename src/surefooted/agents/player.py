@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.coin import Coin
@@ -21,7 +22,7 @@ from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Ints
+from surefooted.tables.space import Floats, Ints
 
 L = TypeVar("L", bound=Learner)
 
@@ -97,6 +98,15 @@ class Player(Restorable, Generic[L]):
         """A function that undoes what planning changes from now on: called if planning fails."""
         return self.learner.bookmark()
 
+    def _all_or_nothing(self, change: Callable[[], None]) -> None:
+        """Make a change that is rare; if it fails, everything is as it was."""
+        before = self._contents()
+        try:
+            change()
+        except BaseException:
+            self._restore(before)
+            raise
+
     def _check_step(
         self, s: int, a: int, r: float, s_next: int, noise: NoiseValue | None
     ) -> tuple[int, float, int, Ints | None]:
@@ -111,6 +121,26 @@ class Player(Restorable, Generic[L]):
             raise InvalidInput("another action was played", [fault])
         reward = self._check_reward(s, a, r)
         return pair, reward, s_next, self.learner.belief.check_noise(pair, noise)
+
+    def _check_steps(
+        self, pairs: ArrayLike, rewards: ArrayLike, next_states: ArrayLike, noise: ArrayLike | None
+    ) -> tuple[Ints, Floats, Ints, Ints | None]:
+        """Steps as arrays, [n] and [n, C]; an error if they cannot have happened one after the other."""
+        k, r, y = self.counts.check_steps(pairs, rewards, next_states)
+        faults = [f"there is no pair {pair}" for pair in k[k >= self.space.n_pairs]]
+        if not k.size:
+            faults.append("there is no step")
+        if self.state is None:
+            faults.append("the run has not begun: tell the agent where it starts with begin(s)")
+        began: list[Any] = [self.state, *y[:-1].tolist()]
+        if not faults and not np.array_equal(self.space.pair_state[k], np.array(began)):
+            faults.append(f"each step begins where the one before it led, the first one in state {self.state}")
+        if faults:
+            raise InvalidInput("these steps cannot be counted", faults)
+        known = self.learner.belief.noise
+        if (known is None) != (noise is None):
+            raise InvalidInput("these steps cannot be counted", ["give their noise if, and only if, it is observed"])
+        return k, r, y, None if known is None or noise is None else known.check(k, noise)[1]
 
     def _check_reward(self, s: int, a: int, r: float) -> float:
         """The reward as a float; an error if it is not a number or outside the range of rewards."""

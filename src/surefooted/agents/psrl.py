@@ -60,7 +60,24 @@ class Sampler:
         return other
 
 
-class PSRLLearner(AverageLearner):
+class _Drawing(Learner):
+    """A learner that draws: its random numbers are saved, and put back if planning fails."""
+
+    sampler: Sampler
+
+    def bookmark(self) -> Callable[[], None]:
+        """A function that puts back its random numbers."""
+        return self.sampler.bookmark()
+
+    def _contents(self) -> dict[str, Any]:
+        return super()._contents() | {"sampler": self.sampler.state_dict()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self.sampler = self.sampler.restored(state["sampler"])
+
+
+class PSRLLearner(_Drawing, AverageLearner):
     """Proposes the policy that is best in an MDP drawn from the posterior.
 
     Parameters
@@ -79,22 +96,11 @@ class PSRLLearner(AverageLearner):
     def propose(self, plausible: Plausible, t: int) -> Plan:
         """The best policy of a new draw for an episode that begins after t steps, to r_max / sqrt(t + 1)."""
         drawn = self.sampler.draw(self, plausible)
-        return planning.sampled_gain(self.space, drawn, self.space.r_max / np.sqrt(t + 1))
+        return planning._sampled_gain(self.space, drawn, self.space.r_max / np.sqrt(t + 1))
 
     def reason(self, plan: Plan) -> str:
         """Why an agent plays what was proposed, as a sentence."""
         return wording.sampled_gain(plan.gain)
-
-    def bookmark(self) -> Callable[[], None]:
-        """A function that puts back its random numbers."""
-        return self.sampler.bookmark()
-
-    def _contents(self) -> dict[str, Any]:
-        return super()._contents() | {"sampler": self.sampler.state_dict()}
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore(state)
-        self.sampler = self.sampler.restored(state["sampler"])
 
 
 class PSRL(AverageExplorer[PSRLLearner]):
@@ -123,7 +129,7 @@ class PSRL(AverageExplorer[PSRLLearner]):
         super().__init__(PSRLLearner(space, seed=seed, **options), dynamic=True)
 
 
-class PSRLEpisodicLearner(EpisodicLearner):
+class PSRLEpisodicLearner(_Drawing, EpisodicLearner):
     """Proposes the policy of a backward induction in an MDP drawn from the posterior.
 
     With `stage_dependent`, each stage has draws of its own. Bounds on policies come from the set of `confidence`.
@@ -152,16 +158,8 @@ class PSRLEpisodicLearner(EpisodicLearner):
         table = (self.space.pair_ptr, rows, no_bonus, self.space.r_max)
         return plan.policy(stages.greedy_stages(*table, plan.values, plan.pair))
 
-    def bookmark(self) -> Callable[[], None]:
-        """A function that puts back its random numbers."""
-        return self.sampler.bookmark()
-
-    def _contents(self) -> dict[str, Any]:
-        return super()._contents() | {"sampler": self.sampler.state_dict()}
-
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self.sampler = self.sampler.restored(state["sampler"])
         self.plan = GreedyPlan(self.space, self.horizon)
 
 

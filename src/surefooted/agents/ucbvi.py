@@ -12,7 +12,7 @@ import numpy as np
 
 from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
 from surefooted.agents.explorer import Explorer
-from surefooted.arrays import is_whole
+from surefooted.arrays import is_whole, like
 from surefooted.errors import InvalidInput
 from surefooted.kernels import stages
 from surefooted.kernels.bonus import FIXED_BONUS, FREEDMAN_BONUS
@@ -153,7 +153,8 @@ class UCBVILearner(EpisodicLearner):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self.stage_visits, self.q_before = state["stage_visits"].copy(), state["q_before"].copy()
+        self.stage_visits = like("stage_visits", state["stage_visits"], self.stage_visits, 0)
+        self.q_before = like("q_before", state["q_before"], self.q_before)
         self.learnt, self.plan = state["learnt"], GreedyPlan(self.space, self.horizon)
 
 

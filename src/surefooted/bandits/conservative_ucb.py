@@ -129,7 +129,7 @@ class ConservativeUCB(Restorable):
         earned, nowhere = np.array([reward], dtype=np.float64), np.zeros(1, dtype=np.int64)
         self.counts.check_steps(pair, earned, nowhere)
         self._halfway = True
-        self.counts.add_checked(pair, earned, nowhere)
+        self.counts._add_checked(pair, earned, nowhere)
         if asked != self.baseline and self.shares.of_outcomes:
             self._pool(float(reward), *bounds)
         self.check.add(0, pair, earned, nowhere, np.array([asked != self.baseline]))
@@ -222,4 +222,4 @@ def wu(counts: Counts, delta: float) -> Plausible:
     lower, upper = np.clip(mean - width, 0.0, space.r_max), np.clip(mean + width, 0.0, space.r_max)
     upper[counts.visits == 0] = space.r_max
     arms, sure = np.arange(space.n_pairs + 1), np.ones(space.n_pairs)
-    return Plausible(space, lower, upper, arms, np.zeros_like(arms[1:]), sure, sure, np.zeros_like(sure))
+    return Plausible._of_arrays(space, lower, upper, arms, np.zeros_like(arms[1:]), sure, sure, np.zeros_like(sure))

@@ -1,5 +1,6 @@
 """Linear contextual bandits: each round shows new arms as features; a mean reward is linear in the features."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,7 +37,8 @@ class LinearContextual(FrozenArrays):
             faults.append(f'noise must be a Noise, as in Noise("bernoulli"), not {self.noise!r}')
         if faults := faults or _faults(theta, features, baseline):
             raise InvalidInput("this contextual bandit is not valid", faults)
-        baseline, means = np.broadcast_to(baseline, features.shape[:1]).copy(), np.clip(features @ theta, 0.0, 1.0)
+        baseline = np.broadcast_to(baseline, features.shape[:1]).copy()
+        means = np.clip(_inner(features, theta), 0.0, 1.0)
         freeze(theta, features, baseline, means)
         for name, array in (("theta", theta), ("features", features), ("baseline", baseline), ("means", means)):
             object.__setattr__(self, name, array)
@@ -59,12 +61,12 @@ class LinearContextual(FrozenArrays):
     @property
     def bound(self) -> float:
         """B, the smallest number with |theta| <= B; agents need it."""
-        return float(np.linalg.norm(self.theta))
+        return math.sqrt(math.fsum(self.theta * self.theta))
 
     @property
     def feature_bound(self) -> float:
         """D, the smallest number with |φ| <= D for all arms."""
-        return float(np.linalg.norm(self.features, axis=2).max())
+        return float(np.sqrt(_inner(self.features, self.features)).max())
 
     @property
     def sigma(self) -> float:
@@ -132,15 +134,23 @@ def linear_contextual(
         raise InvalidInput("this contextual bandit cannot be built", faults)
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal(dimension)
-    theta /= np.linalg.norm(theta)
+    theta /= math.sqrt(math.fsum(theta * theta))
     mean, place = rng.random((contexts, arms)), rng.integers(arms, size=contexts)
     mean[np.arange(contexts), place] = rng.uniform(*baseline_mean, size=contexts)
     aside = rng.standard_normal((contexts, arms, dimension))
-    aside -= (aside @ theta)[..., None] * theta
-    length = np.linalg.norm(aside, axis=2)
+    aside -= _inner(aside, theta)[..., None] * theta
+    length = np.sqrt(_inner(aside, aside))
     length = np.sqrt(1 - mean**2) * rng.random((contexts, arms)) / np.where(length > MEAN_ROUNDING, length, np.inf)
     features = mean[..., None] * theta + length[..., None] * aside
     return LinearContextual(theta, features, place, noise or Noise("bernoulli"))
+
+
+def _inner(a: Floats, b: Floats) -> Floats:
+    """The sum of a b over the last axis, added up from left to right: BLAS does it in an order of its own."""
+    total = a[..., 0] * b[..., 0]
+    for i in range(1, a.shape[-1]):
+        total = total + a[..., i] * b[..., i]
+    return np.asarray(total)
 
 
 def _faults(theta: Floats, features: Floats, baseline: Ints) -> list[str]:
@@ -150,7 +160,7 @@ def _faults(theta: Floats, features: Floats, baseline: Ints) -> list[str]:
     if not (np.isfinite(theta).all() and np.isfinite(features).all()):
         return ["theta and features must be finite"]
     contexts, arms, _ = features.shape
-    means = features @ theta
+    means = _inner(features, theta)
     bad = ~((means >= -MEAN_ROUNDING) & (means <= 1 + MEAN_ROUNDING))
     faults = [f"context {c}, arm {i}: mean {means[c, i]:g} is outside [0, 1]" for c, i in np.argwhere(bad)]
     if baseline.shape not in ((), (contexts,)):

@@ -1,11 +1,13 @@
 """The confidence ellipsoid of a linear model (Abbasi-Yadkori, Pál & Szepesvári 2011, Theorem 2)."""
 
+import math
 from typing import Any, Self
 
 import numpy as np
 
 from surefooted.arrays import is_whole
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, NotConverged
+from surefooted.kernels import ellipsoid as kernels
 from surefooted.tables.space import Floats
 
 
@@ -49,33 +51,46 @@ class Ellipsoid:
 
     @property
     def centre(self) -> Floats:
-        """θ̂, [d]."""
-        return np.asarray(np.linalg.solve(self.gram, self.moment))
+        """θ̂, [d]: <θ̂, w> for each unit vector w."""
+        return self._whitened(np.eye(self.dimension))[0][1:, 0]
 
     @property
     def radius(self) -> float:
         """β."""
-        return self._radius(np.linalg.cholesky(self.gram).astype(np.float64))
+        return self._whitened(np.zeros((0, self.dimension)))[1]
 
     def bounds(self, directions: Floats) -> tuple[Floats, Floats]:
         """The smallest and the largest <θ, w> over the ellipsoid, for each row w of directions [n, d].
 
         They are <θ̂, w> ± β |w|_{V⁻¹}, by Cauchy–Schwarz, and are attained at θ̂ ± β V⁻¹ w / |w|_{V⁻¹}.
         """
-        root = np.linalg.cholesky(self.gram).astype(np.float64)
-        white = np.linalg.solve(root, np.vstack([self.moment, directions]).T)  # V = R Rᵀ: <u, v>_{V⁻¹} = <R⁻¹u, R⁻¹v>
-        middle, width = white[:, 0] @ white[:, 1:], self._radius(root) * np.linalg.norm(white[:, 1:], axis=0)
-        return np.asarray(middle - width), np.asarray(middle + width)
+        products, radius = self._whitened(directions)
+        middle, width = products[1:, 0], radius * np.sqrt(products[1:, 1])
+        return middle - width, middle + width
 
     def contains(self, theta: Floats) -> bool:
         """Whether a parameter lies in the ellipsoid; for the true one, this is the good event."""
         gap = theta - self.centre
-        return bool(gap @ self.gram @ gap <= self.radius**2 * (1 + 1e-12))
+        distance = math.fsum((gap[:, None] * self.gram * gap).ravel())
+        return bool(distance <= self.radius**2 * (1 + 1e-12))
 
-    def _radius(self, root: Floats) -> float:
-        """β from the Cholesky factor of V: ln det(V)^½ is the sum of the logarithms of its diagonal."""
-        volume = float(np.log(np.diag(root)).sum()) - self.dimension * np.log(self.lambda_) / 2
-        return float(self.sigma * np.sqrt(2 * (volume - np.log(self.delta))) + np.sqrt(self.lambda_) * self.bound)
+    def _whitened(self, directions: Floats) -> tuple[Floats, float]:
+        """<θ̂, w> and |w|²_{V⁻¹} of the sum of r φ and of each row w of directions, [n + 1, 2], and β.
+
+        With V = R Rᵀ, <u, v>_{V⁻¹} = <R⁻¹u, R⁻¹v>; ln det(V)^½ is the sum of the logarithms of the diagonal of R.
+        """
+        rows = np.array(directions, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.dimension:
+            raise InvalidInput("no such directions", [f"they have shape {rows.shape}, not (n, {self.dimension})"])
+        vectors = np.concatenate([self.moment[None], rows])
+        white, products = np.empty_like(vectors), np.empty((len(vectors), 2))
+        log_volume = float(kernels.whiten(self.gram, vectors, np.zeros_like(self.gram), white))
+        if not math.isfinite(log_volume):
+            raise NotConverged("the Gram matrix of the features is not positive definite: they are too large, or NaN")
+        kernels.inner_products(white, products)
+        volume = log_volume - self.dimension * math.log(self.lambda_) / 2
+        beta = self.sigma * math.sqrt(2 * (volume - math.log(self.delta))) + math.sqrt(self.lambda_) * self.bound
+        return products, beta
 
     def state_dict(self) -> dict[str, Any]:
         """The sums."""
@@ -83,7 +98,8 @@ class Ellipsoid:
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Continue where `state_dict` was taken."""
-        if np.shape(state["gram"]) != self.gram.shape or np.shape(state["moment"]) != self.moment.shape:
+        gram, moment = (np.array(state[name], dtype=np.float64) for name in ("gram", "moment"))
+        if gram.shape != self.gram.shape or moment.shape != self.moment.shape:
             raise InvalidInput("this state belongs to another ellipsoid", [f"this one has dimension {self.dimension}"])
-        self.gram, self.moment = np.array(state["gram"]), np.array(state["moment"])
+        self.gram, self.moment = gram, moment
         return self

@@ -11,12 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 from surefooted import planning
+from surefooted.arrays import like
 from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Offer, Past, Question, bookmark
 from surefooted.certificates.netting import Netting
 from surefooted.certificates.reference import Reference
 from surefooted.certificates.shelf import Shelf
 from surefooted.codec import record
+from surefooted.errors import InvalidInput
 from surefooted.kernels import anchored
 from surefooted.kernels import segments as backwards
 from surefooted.kernels.anchored import Income
@@ -294,4 +296,10 @@ class ReplayCertificate:
         anchors = None if self.anchors is None else self.anchors.restored(state["anchors"])
         other = type(self)(self.baseline, self.alpha, self.induction, self.strict, anchors)
         other.proof, other.losses = state["proof"], dict(state["losses"])
+        if not isinstance(other.proof, Proof | None):
+            raise InvalidInput("this state cannot be loaded", ["the proof is none"])
+        zeros = np.zeros(self.baseline.policy.space.n_states)
+        for case in () if other.proof is None else other.proof.cases:
+            for bias in (case.reference.bias_low, case.reference.bias_high):
+                like("bias", bias, zeros)
         return other

@@ -6,14 +6,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surefooted.arrays import is_whole
+from surefooted.arrays import is_whole, real_numbers, whole_numbers
+from surefooted.data.saved_counts import REWARD_ROUNDING as REWARD_ROUNDING
+from surefooted.data.saved_counts import read_counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import counting
 from surefooted.kernels.structs import Pool
 from surefooted.tables.space import Floats, Ints, Space
 
 RECENT = 4_096  # steps whose pairs are remembered, so that plausible sets can be updated row by row
-REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
 
 
 class Counts:
@@ -67,26 +68,37 @@ class Counts:
             np.array([pair + int(h) * self.space.n_pairs]), np.array([r], dtype=np.float64), np.array([s_next])
         )
 
-    def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+    def add_steps(self, pairs: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
         """Count steps in order, given the index of their row; if one is impossible, nothing changes."""
-        self.check_steps(pairs, rewards, next_states)
-        self.add_checked(pairs, rewards, next_states)
+        self._add_checked(*self.check_steps(pairs, rewards, next_states))
 
-    def check_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Raise if one of these steps is impossible."""
-        if faults := self._faults(pairs, rewards, next_states):
+    def check_steps(self, pairs: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> tuple[Ints, Floats, Ints]:
+        """These steps as arrays [n]; an error if one of them is impossible."""
+        faults: list[str] = []
+        columns = (
+            whole_numbers("pairs", pairs, faults),
+            real_numbers("rewards", rewards, faults),
+            whole_numbers("next_states", next_states, faults),
+        )
+        if faults := faults or self._faults(*columns):
             raise InvalidInput("these steps cannot be counted", faults)
+        return columns
 
-    def add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
+    def _add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count steps that are known to be possible, such as those of a simulator on the same space."""
         done = 0
-        self._remember(pairs)
+        if not (pairs.shape == rewards.shape == next_states.shape == (len(pairs),)):
+            raise InvalidInput("these steps cannot be counted", self._faults(pairs, rewards, next_states))
         while done < len(pairs):
             sums = (self.visits, self.reward_sum, self.reward_square)
-            done = counting.count_steps(pairs, rewards, next_states, done, *sums, tuple(self.pool))
+            steps = (pairs, rewards, next_states, done)
+            done = counting.count_steps(*steps, *sums, tuple(self.pool), self.space.n_states)
+            if done < 0:
+                raise InvalidInput("these steps cannot be counted", self._faults(pairs, rewards, next_states))
             if done < len(pairs):
                 state, counted = (np.append(column, np.zeros_like(column)) for column in self.pool[3:5])
                 self.pool = self.pool._replace(state=state, counted=counted)
+        self._remember(pairs)
 
     def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
         """Count logged steps, given as columns of one length; if one is impossible, nothing changes."""
@@ -109,6 +121,9 @@ class Counts:
 
     def merge(self, other: "Counts") -> None:
         """Add the counts of another agent on the same space; memory grows with distinct transitions only."""
+        if not isinstance(other, Counts):
+            fault = f"what is to be added is of type {type(other).__name__}, not Counts"
+            raise InvalidInput("these counts cannot be merged", [fault])
         if other.space != self.space or other.stages != self.stages:
             sizes = [f"{counts.space} with {counts.stages} stages" for counts in (self, other)]
             raise InvalidInput("these counts cannot be merged", ["they are on different spaces: " + ", ".join(sizes)])
@@ -117,7 +132,7 @@ class Counts:
             raise InvalidInput("these counts cannot be merged", [fault])
         both, (next_ptr, next_state, count) = type(self).from_state_dict(self.space, self.state_dict()), other.rows()
         pairs = np.repeat(np.arange(self.n_rows), np.diff(next_ptr))
-        both.add_checked(pairs, np.zeros(pairs.size), next_state)  # each distinct transition once, to make room
+        both._add_checked(pairs, np.zeros(pairs.size), next_state)  # each distinct transition once, to make room
         state = both.state_dict()
         rows = np.repeat(np.arange(self.n_rows), np.diff(state["next_ptr"]))
         keys = rows * self.space.n_states + state["next_state"]
@@ -175,21 +190,22 @@ class Counts:
 
     @classmethod
     def from_state_dict(cls, space: Space, state: Mapping[str, Any]) -> Self:
-        """The counts that `state_dict` described."""
-        counts = cls(space, bool(state["bounded"]), int(state["stages"]))
-        for name in ("visits", "reward_sum", "reward_square"):
-            getattr(counts, name)[:] = state[name]
-        start, length = np.array(state["next_ptr"][:-1], dtype=np.int64), np.diff(state["next_ptr"]).astype(np.int64)
-        room, used = np.zeros(256, dtype=np.int64), np.full(2, len(state["next_state"]))
-        following, counted = (np.append(state[name], room) for name in ("next_state", "next_count"))
+        """The counts that `state_dict` described; what no steps can lead to is refused."""
+        told = read_counts(space, state)
+        counts = cls(space, told.bounded, told.stages)
+        counts.visits, counts.reward_sum, counts.reward_square = told.visits, told.reward_sum, told.reward_square
+        start, length = told.next_ptr[:-1].copy(), np.diff(told.next_ptr)
+        room, used = np.zeros(256, dtype=np.int64), np.full(2, told.next_state.size)
+        following, counted = (np.append(column, room) for column in (told.next_state, told.next_count))
         counts.pool = Pool(start, length, length.copy(), following, counted, used)
         return counts
 
     def _faults(self, pairs: Ints, rewards: Floats, next_states: Ints) -> list[str]:
         """One sentence for each step whose pair or next state does not exist, or whose reward is impossible."""
         space = self.space
-        if not (np.shape(pairs) == np.shape(rewards) == np.shape(next_states)):
-            return [f"{len(pairs)} pairs, {len(rewards)} rewards and {len(next_states)} next states"]
+        if pairs.ndim != 1 or not (pairs.shape == rewards.shape == next_states.shape):
+            shapes = f"{pairs.shape}, {rewards.shape} and {next_states.shape}"
+            return [f"pairs, rewards and next states have the shapes {shapes}: they must be columns of one length"]
         lost = (pairs < 0) | (pairs >= self.n_rows)
         faults = [f"step {i}: there is no pair {pairs[i]}" for i in np.flatnonzero(lost)]
         nowhere = (next_states < 0) | (next_states >= space.n_states)

@@ -118,7 +118,7 @@ class Rows:
         self._waiting = _nothing_waits(1)
 
     def _count(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        self.counts.add_checked(pairs, rewards, next_states)
+        self.counts._add_checked(pairs, rewards, next_states)
         self.used += len(pairs)
 
     def _tally(self, batch: Batch, reasons: "_Reasons") -> None:

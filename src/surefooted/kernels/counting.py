@@ -15,12 +15,17 @@ def count_steps(
     reward_sum: Floats,
     reward_square: Floats,
     pool: Fields,
+    n_states: int,
 ) -> int:
     """Count the steps from `first` on; returns how many are counted when all are, or when the pool is full.
 
-    A row that outgrows its room moves to the end of the pool with twice the room.
+    A row that outgrows its room moves to the end of the pool with twice the room. If a step has no pair or next state,
+    nothing is counted, and -1 - i comes back, where i is the first such step.
     """
     pool = Pool(*pool)
+    for i in range(first, len(pairs)):
+        if not (0 <= pairs[i] < len(visits) and 0 <= next_states[i] < n_states):
+            return -1 - i
     for i in range(first, len(pairs)):
         k, y, reward = pairs[i], next_states[i], rewards[i]
         begin, length = pool.start[k], pool.length[k]

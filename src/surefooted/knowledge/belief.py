@@ -130,7 +130,7 @@ class Belief:
 
     def count(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
         """Count steps that are known to be possible, and their noise; for the arrays see `notice`."""
-        self.counts.add_checked(pairs, rewards, next_states)
+        self.counts._add_checked(pairs, rewards, next_states)
         if self.noise is not None:
             assert noise is not None
             self.noise.add_steps(pairs % self.counts.space.n_pairs, noise)

@@ -65,7 +65,7 @@ class InformedSet:
         fault, r_lower, r_upper = bounds.fault.copy(), np.empty(M), np.empty(M)
         sums = Sums(counts.visits, counts.reward_sum, counts.reward_square)
         rewards.bound_rewards(self._reward_share, sums, declared.rewards, blocks, fault, r_lower, r_upper)
-        plausible = Plausible(declared.space, r_lower, r_upper, *bounds[:5], stages=counts.stages)
+        plausible = Plausible._of_arrays(declared.space, r_lower, r_upper, *bounds[:5], stages=counts.stages)
         if self._kind == SIMPLIFIED:  # its intervals prove nothing, so they contradict nothing
             fault &= OUTSIDE | (REWARD if declared.rewards.what != FUNCTION else 0)
             crossed[:] = False

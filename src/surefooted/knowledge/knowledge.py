@@ -179,7 +179,8 @@ class Knowledge:
         `pairs` [n] are rows of counts: pair k of stage h is h K + k. `noise` [n, C] (or [n], if it has one component)
         is the noise of the steps, if it was observed.
         """
-        steps = (np.asarray(pairs), np.asarray(rewards), np.asarray(next_states))
+        counts = Counts(self.space, bounded=False, stages=1 + max(np.max(pairs, initial=0), 0) // self.space.n_pairs)
+        steps = counts.check_steps(pairs, rewards, next_states)
         told = None if noise is None else np.asarray(noise).reshape(steps[0].size, -1)
         found = impossible_steps(self.declared, *steps, told)
         said = [wording.impossible_step(self.declared, found, i, *steps, told) for i in range(steps[0].size)]

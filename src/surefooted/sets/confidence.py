@@ -106,9 +106,8 @@ def _ball(counts: Counts, width_r: Floats, width_p: Floats) -> Plausible:
     p_hat = count / np.maximum(counts.visits, 1)[pair]
     unseen = np.ones(counts.n_rows)
     interval = _reward_interval(counts, width_r)
-    return Plausible(
-        counts.space, *interval, next_ptr, next_state, p_hat, np.ones_like(p_hat), unseen, width_p, counts.stages
-    )
+    rows = (next_ptr, next_state, p_hat, np.ones_like(p_hat), unseen)
+    return Plausible._of_arrays(counts.space, *interval, *rows, width=width_p, stages=counts.stages)
 
 
 def _reward_interval(counts: Counts, width: Floats) -> tuple[Floats, Floats]:

@@ -81,7 +81,7 @@ class IncrementalSet(Plausible):
         place = np.repeat(rows.first - next_ptr[:-1], lengths) + np.arange(next_ptr[-1])
         rewards, unseen = (boxes.r_lower.copy(), boxes.r_upper.copy()), rows.unseen.copy()
         successors = (next_ptr, boxes.next_state[place], boxes.p_lower[place], boxes.p_upper[place])
-        return Plausible(self.space, *rewards, *successors, unseen, stages=self.stages)
+        return Plausible._of_arrays(self.space, *rewards, *successors, unseen, stages=self.stages)
 
     @property
     def _without_gaps(self) -> Plausible:

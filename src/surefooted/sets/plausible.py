@@ -7,6 +7,7 @@ import numpy as np
 
 from surefooted.errors import InvalidInput
 from surefooted.kernels.rows import Rows
+from surefooted.sets.own_set import checked_set
 from surefooted.tables.space import Floats, Ints, Space
 from surefooted.tables.staged import Dynamics
 
@@ -34,6 +35,24 @@ class Plausible:
     width: Floats | None = None  # [K]
     stages: int = 1
 
+    def __post_init__(self) -> None:
+        """Check the set and copy its arrays: kernels use them as they are."""
+        self.__dict__.update(checked_set(self.space, self.__dict__))
+
+    @classmethod
+    def _of_arrays(
+        cls,
+        space: Space,
+        *arrays: Floats | Ints,  # r_lower, r_upper, next_ptr, next_state, p_lower, p_upper, unseen
+        width: Floats | None = None,
+        stages: int = 1,
+    ) -> "Plausible":
+        """A set of arrays that are known to be valid: neither checked nor copied."""
+        names = ("r_lower", "r_upper", "next_ptr", "next_state", "p_lower", "p_upper", "unseen")
+        plausible = object.__new__(Plausible)
+        plausible.__dict__.update(zip(names, arrays, strict=True), space=space, width=width, stages=stages)
+        return plausible
+
     @property
     def n_rows(self) -> int:
         """The pairs of all stages."""
@@ -55,7 +74,7 @@ class Plausible:
     def exactly(cls, mdp: Dynamics) -> "Plausible":
         """The set that holds one MDP only."""
         rows = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.p)
-        return cls(mdp.space, mdp.r, mdp.r, *rows, np.zeros(mdp.r.size), stages=mdp.stages)
+        return cls._of_arrays(mdp.space, mdp.r, mdp.r, *rows, np.zeros(mdp.r.size), stages=mdp.stages)
 
     def contains(self, mdp: Dynamics, tolerance: float = 1e-12) -> bool:
         """Whether an MDP is in the set. That the true MDP is in it is the good event."""

@@ -128,7 +128,7 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
             length = agent.account.play(world, *now, out)
         part = slice(done, done + length)
         noise = tell_noise(pairs[part], next_states[part])
-        taken = agent.absorb(pairs[part], rewards[part], next_states[part], noise)
+        taken = agent._absorb(pairs[part], rewards[part], next_states[part], noise)
         done, drawn = done + taken, drawn + taken
         s = int(next_states[done - 1])
     decisions = [decision for decision in agent.decisions if decision.t < steps]  # not one planned at the end
@@ -185,7 +185,7 @@ def simulate_episodes(
             playing.play_episode(world, pair, weights, *now, *episode)
         else:
             agent.account.play(world, *now, episode)
-        agent.absorb(*episode, tell_noise(pairs[i], next_states[i]))
+        agent._absorb(*episode, tell_noise(pairs[i], next_states[i]))
     by_step = None if agent.account is None else np.array(agent.explored_steps)
     return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states, by_step)
 

@@ -178,8 +178,8 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
         lower, upper, proof, greedy = attempt()
         rounding = (SUM_ROUNDING + TERM_ROUNDING * longest) * (np.abs(proof).max() + mdp.r_max)
         if upper - lower <= tolerance and upper - lower + 2 * rounding <= tolerance:
-            return OptimalGain(mdp, Policy.of_pairs(mdp.space, greedy), lower - rounding, upper + rounding, accuracy)
-    policy, evaluation, known = _improve(mdp, Policy.of_pairs(mdp.space, pair), accuracy)
+            return OptimalGain(mdp, Policy._of_pairs(mdp.space, greedy), lower - rounding, upper + rounding, accuracy)
+    policy, evaluation, known = _improve(mdp, Policy._of_pairs(mdp.space, pair), accuracy)
     found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
     found.__dict__["evaluation"] = evaluation
     return found

@@ -65,7 +65,12 @@ class Policy(FrozenArrays):
             object.__setattr__(self, "weights", None)
 
     @classmethod
-    def of_pairs(cls, space: Space, pair: Ints) -> Self:
+    def of_pairs(cls, space: Space, pair: ArrayLike) -> Self:
+        """The deterministic policy of these pairs, [S] or [H, S]."""
+        return cls(space, pair=pair)  # type: ignore[arg-type]
+
+    @classmethod
+    def _of_pairs(cls, space: Space, pair: Ints) -> Self:
         """The deterministic policy of pairs [S] or [H, S] that are known to be valid: copied, not checked."""
         policy, pair = object.__new__(cls), pair.copy()
         freeze(pair)

@@ -58,7 +58,7 @@ class PolicyLog(Sequence[Policy]):
             assert not isinstance(change, Policy)
             states, pairs = change
             pair[states] = pairs
-        return Policy.of_pairs(anchor.space, pair)
+        return Policy._of_pairs(anchor.space, pair)
 
     def __iter__(self) -> Iterator[Policy]:
         """The policies in order."""
