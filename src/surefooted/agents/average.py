@@ -120,7 +120,8 @@ class AveragePlayer(Player[L]):
         """Learn from steps that a simulator played with `episode`, `coin` and `allowed`; how many of them count.
 
         Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
-        counted `allowed` down. `noise` [n, C] is for mechanics that observe it. If planning fails, the steps count.
+        counted `allowed` down. Rewards are in the user's unit; from `_count` on, they are counted from `low`. `noise`
+        [n, C] is for mechanics that observe it. If planning fails, the steps count.
         """
         if self._owed is not None:
             columns = self.counts.check_steps(pairs, rewards, next_states)
@@ -147,6 +148,7 @@ class AveragePlayer(Player[L]):
         self._halfway = True
         if played is not None:
             self.allowed[played] -= 1
+        rewards = self.space.money.counted(rewards)
         impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
         taken = len(pairs) if impossible < 0 else impossible + 1
         np.add.at(self.allowed, pairs[taken:], 1)

@@ -7,38 +7,30 @@ baseline's in the same state; `agents.step_by_step` plays it. docs/conditions.md
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision, Role
 from surefooted.agents.average import AveragePlayer, Episode
+from surefooted.agents.average_settings import CertificateName, effort_faults, new_account, new_certificate, settle
 from surefooted.agents.effort import Effort
+from surefooted.agents.episode_settings import Condition
 from surefooted.agents.in_use import exclusive
 from surefooted.agents.learner import AverageLearner
 from surefooted.agents.step_by_step import StepByStep
 from surefooted.agents.ucrl2 import UCRL2Learner
-from surefooted.certificates.account import Account
 from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Certificate, Offer, Past, Question, bookmark
-from surefooted.certificates.paper import PaperCertificate
-from surefooted.certificates.replay import ReplayCertificate
-from surefooted.certificates.shares import FOR_ANCHORS, HALF, share
-from surefooted.certificates.unknown import UnknownAccount
+from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
-from surefooted.sets.confidence import simplified_bernstein
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.baseline import Baseline
+from surefooted.tables.baseline import Baseline, baseline_argument
 from surefooted.tables.space import Floats, Ints, Space
-
-CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
-CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments", "induction")
-Condition = Literal["replay", "decisions"]
-CONDITIONS: tuple[Condition, ...] = ("replay", "decisions")
 
 
 class CUCRL2(StepByStep[AverageLearner]):
@@ -53,14 +45,17 @@ class CUCRL2(StepByStep[AverageLearner]):
     ----------
     space : the states and their actions
     baseline : the policy in use today, with its gain and bias if they are known
-    alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
+    alpha : the share of what the baseline earns that may be lost, between 0 and 1; 0 with an allowance or a tolerance
     delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
     learner : what proposes policies; UCRL2's unless given
     condition : "replay" (the paper's) or "decisions", which explores far sooner and needs more of the baseline: its
         gain and bias, or its span, or knowledge that proves that it keeps returning to one state
     strict : keep a reserve for the way back to the baseline; without it (the paper), the condition can be violated
         while the baseline recovers
-    allowance : for "decisions", an amount that may be lost in all, beside alpha
+    tolerance, allowance : an amount that may be lost in each step, and one in all, beside alpha
+    floor : the level that earnings are measured from, for alpha; 0 unless given
+    checkpoints : keep the condition after every so many steps, or after those of a list and each step after the last;
+        None: after every step
     certificate : for "replay": "induction", "segments", "reevaluated" (the paper's experiments) or "paper" (its
         analysis); so are `anchored`, `affordable` and `minimum`
     anchored : for "induction" and "segments" with a known baseline and a valid set: bound what explored policies earn
@@ -103,7 +98,10 @@ class CUCRL2(StepByStep[AverageLearner]):
         learner: AverageLearner | AveragePlayer[Any] | None = None,
         condition: Condition = "replay",
         strict: bool = True,
+        tolerance: float = 0.0,
         allowance: float = 0.0,
+        floor: float | None = None,
+        checkpoints: Checkpoints | None = None,
         certificate: CertificateName = "induction",
         anchored: bool = True,
         affordable: bool = True,
@@ -112,56 +110,27 @@ class CUCRL2(StepByStep[AverageLearner]):
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
-        faults = _condition_faults(condition, alpha, allowance)
-        if baseline.policy.space != space:
-            faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
-        if baseline.policy.horizon is not None:
-            faults.append(f"the baseline has {baseline.policy.horizon} decision rules: an average-reward one has one")
-        if baseline.values is not None:
-            faults.append("the baseline has values: for average reward give its gain and bias, or neither")
-        if certificate not in CERTIFICATES:
-            faults.append(f"there is no certificate {certificate!r}; there are {', '.join(CERTIFICATES)}")
-        if not minimum >= 1:
-            faults.append(f"minimum {minimum} must be at least 1")
-        if patience is not None and not 0 <= patience < np.inf:
-            faults.append(f"patience {patience} must be finite and not negative")
-        held = learner.learner if isinstance(learner, AveragePlayer) else learner
-        if held is not None and options:
-            faults.append(f"{', '.join(options)}: a learner is given, so these options of UCRL2 have no effect")
-        if not isinstance(held, AverageLearner | None):
-            faults.append(f"the learner must be an AverageLearner or an agent that has one, not {type(held).__name__}")
-            held = None
-        elif held is not None and held.space != space:
-            faults.append(f"the learner is on {held.space}, the agent on {space}")
-        by_account, has_share = condition == "decisions", held is None or delta is not None
-        knowledge = options.get("knowledge") if held is None else held.belief.knowledge
-        by_set = not by_account or (knowledge is not None and has_share)
-        confidence = options.get("confidence") if held is None else held.confidence
-        anchored = anchored and not by_account and certificate in ("segments", "induction")
-        anchored = anchored and baseline.gain is not None and confidence is not simplified_bernstein
-        by_outcomes, fraction = by_account or (anchored and has_share), HALF if by_account else FOR_ANCHORS
-        if by_account and not by_set and baseline.gain is None and baseline.span is None:
-            faults.append(wording.TOO_LITTLE_KNOWN)
-        try:
-            self.shares = share(delta, None if held is None else held.delta, by_set, by_outcomes, fraction)
-        except InvalidInput as error:
-            faults += error.faults
-        if faults:
+        if faults := baseline_argument(baseline):
             raise InvalidInput("no such agent", faults)
+        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
+        may_lose = Tolerance.parse(alpha, faults, **amounts)
+        faults += may_lose.gain_faults(baseline.gain, space.money) if not faults else []
+        faults += effort_faults(minimum, patience)
+        proves = (delta, condition, certificate, anchored, options, faults)
+        held, self.shares, anchored = settle(space, baseline, may_lose, learner, *proves)
         held = held or UCRL2Learner(space, delta=self.shares.of_learner, **options)
-        account: Account | UnknownAccount | None = None
+        by_account, of_outcomes = condition == "decisions", self.shares.of_outcomes
         saving, patience = (patience or 0.0) if by_account else 0.0, 0.01 if patience is None else patience
-        if by_account:
-            kind = Account if baseline.is_known else UnknownAccount
-            account = kind(space, baseline, alpha, self.shares.of_outcomes, strict, allowance, saving)
+        account = new_account(space, baseline, may_lose, of_outcomes, strict, saving) if by_account else None
         super().__init__(held, seed, account)
-        self.baseline, self.alpha, self.condition = baseline, alpha, condition
+        self.baseline, self.tolerance, self.alpha, self.condition = baseline, may_lose, may_lose.alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
-        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": self.shares.total}
-        self.proves["anchored"] = anchored
-        anchors = Anchors(baseline, self.shares.of_outcomes, held.bounded) if anchored else None
-        self.proves |= {"saving": saving} if by_account else {}
-        self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict, anchors)
+        self.proves = may_lose.shows | {"certificate": certificate, "strict": strict, "delta": self.shares.total}
+        self.proves |= {"anchored": anchored} | ({"saving": saving} if by_account else {})
+        anchors = Anchors(baseline, of_outcomes, held.bounded) if anchored else None
+        self.certificate: Certificate | None = None
+        if not by_account:
+            self.certificate = new_certificate(certificate, baseline, may_lose, strict, anchors)
         self.policies.id_of(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.shares.total, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)
@@ -278,12 +247,14 @@ class CUCRL2(StepByStep[AverageLearner]):
         policy = self.policies.id_of(plan.policy)
         role: Role = "optimistic" if policy else "baseline"
         terms = dict(offer.terms)
-        decision = Decision(role, wording.affords(offer), -1, self.t, policy, offer.steps, offer.budget, terms)
+        decision = Decision(
+            role, wording.affords(offer, self.space), -1, self.t, policy, offer.steps, offer.budget, terms
+        )
         return Episode(plan.policy, decision, offer.steps)
 
     def _fall_back(self, offer: Offer, question: Question) -> Episode:
         """Play the baseline, for as long as the plan would have been or until it is time to ask again."""
-        steps, reason = self._pause if self.affordable else question.most, wording.cannot_afford(offer)
+        steps, reason = self._pause if self.affordable else question.most, wording.cannot_afford(offer, self.space)
         decision = Decision("baseline", reason, -1, self.t, 0, steps, offer.budget, dict(offer.terms))
         return Episode(self.baseline.policy, decision, steps, doubling=not self.affordable)
 
@@ -294,7 +265,7 @@ class CUCRL2(StepByStep[AverageLearner]):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        names = ("baseline", "alpha", "condition", "affordable", "minimum", "patience")
+        names = ("baseline", "condition", "affordable", "minimum", "patience")
         return super().arguments() | {name: getattr(self, name) for name in names} | self.proves
 
     def _contents(self) -> dict[str, Any]:
@@ -313,26 +284,3 @@ class CUCRL2(StepByStep[AverageLearner]):
         self.check = self.check.restored(state["check"])
         self.effort = Effort(**state["effort"])
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
-
-
-def _condition_faults(condition: str, alpha: float, allowance: float) -> list[str]:
-    """Why a condition cannot be kept."""
-    if condition not in CONDITIONS:
-        return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
-    faults = []
-    if not (0 < alpha < 1 or (alpha == 0 < allowance)):
-        faults.append(f"alpha {alpha} must lie strictly between 0 and 1, or be 0 with an allowance")
-    if not 0 <= allowance < np.inf:
-        faults.append(f"allowance {allowance} must be finite and not negative")
-    if condition == "replay" and allowance:
-        faults.append('an allowance needs condition="decisions"')
-    return faults
-
-
-def _certificate(
-    name: CertificateName, baseline: Baseline, alpha: float, strict: bool, anchors: Anchors | None
-) -> Certificate:
-    """The certificate of that name."""
-    if name in ("paper", "reevaluated"):
-        return PaperCertificate(baseline, alpha, name == "reevaluated", strict)
-    return ReplayCertificate(baseline, alpha, name == "induction", strict, anchors)

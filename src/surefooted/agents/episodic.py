@@ -37,7 +37,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.starts: list[int] = []
         self.policies: list[Policy] = []
         self.pairs = np.empty(self.horizon, dtype=np.int64)  # of the episode under way
-        self.rewards = np.empty(self.horizon)
+        self.rewards = np.empty(self.horizon)  # counted from `low`
         self.next_states = np.empty(self.horizon, dtype=np.int64)
         self.noise: Ints | None = None  # [h, C], if the mechanics observe it
         self._policy_ids: dict[tuple[bytes, tuple[int, ...], bool], int] = {}
@@ -51,7 +51,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         """
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> None:
-        """Learn from the H steps of an episode that is over."""
+        """Learn from the H steps of an episode that is over, with rewards counted from `low`."""
         self.learner.learn(pairs, rewards, next_states, noise)
 
     @property
@@ -92,6 +92,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self._halfway = True
         if told is not None:
             self.noise = told if self.h == 0 or self.noise is None else np.concatenate([self.noise, told])
+        reward = self.space.money.counted(reward)
         self.learner.belief.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
         self.pairs[self.h], self.rewards[self.h], self.next_states[self.h] = pair, reward, s_next
         if self.draws:
@@ -106,7 +107,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
     def absorb(
         self, pairs: ArrayLike, rewards: ArrayLike, next_states: ArrayLike, noise: ArrayLike | None = None
     ) -> None:
-        """Take in the episode that a simulator played with `policy` and `coin`."""
+        """Take in the episode that a simulator played with `policy` and `coin`, with rewards in the user's unit."""
         steps = self._check_steps(pairs, rewards, next_states, noise)
         if len(steps[0]) != self.horizon:
             raise InvalidInput("this is no episode", [f"it has {len(steps[0])} steps, not {self.horizon}"])
@@ -116,6 +117,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         """`absorb` of steps that are known to be possible, as those of `simulate`."""
         self.current()  # an error if none is under way
         self._halfway = True
+        rewards = self.space.money.counted(rewards)
         if self.draws:
             self.coin.use(self.horizon)
         self.h, self.state, self.noise = self.horizon, int(next_states[-1]), noise

@@ -100,7 +100,7 @@ class PSRLLearner(_Drawing, AverageLearner):
 
     def reason(self, plan: Plan) -> str:
         """Why an agent plays what was proposed, as a sentence."""
-        return wording.sampled_gain(plan.gain)
+        return wording.sampled_gain(plan.gain, self.space)
 
 
 class PSRL(AverageExplorer[PSRLLearner]):

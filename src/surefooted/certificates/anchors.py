@@ -1,7 +1,8 @@
 """Anchors: lower bounds on r + p h of each pair, h being the bias of a known baseline.
 
 They make the replay certificates tighter. For each pair r + p v = (r + p h) + p (v - h), so that the plausible set has
-to bound p (v - h) only. Three facts bound r + p h from below:
+to bound p (v - h) only. Rewards and gains are counted from the lowest reward (`tables.money`). Three facts bound
+r + p h from below:
 
 - Where the baseline plays nothing but a in s, r + p h = g + h(s), by the definition of g and h. This takes nothing of
   δ.
@@ -44,7 +45,7 @@ class Anchors:
         self._worth = self.bias - self.lowest
         self.exact = np.full(space.n_pairs, -np.inf)  # [K]: g + h(s) for the pairs that the baseline plays for certain
         sure = np.flatnonzero(baseline.policy.dense_weights >= 1.0)
-        self.exact[sure] = baseline.gain + self.bias[space.pair_state[sure]]
+        self.exact[sure] = space.money.counted(baseline.gain) + self.bias[space.pair_state[sure]]
         self._sums = Sums(np.zeros(space.n_pairs, dtype=np.int64), np.zeros(space.n_pairs), np.zeros(space.n_pairs))
         # bounds on the mean outcomes and on p worth, with the visits that each is of
         self._outcomes, self._seen = np.zeros(space.n_pairs), np.zeros(space.n_pairs, dtype=np.int64)

@@ -1,7 +1,8 @@
 """The account of a baseline whose gain and bias are unknown: what is proved of departures without them.
 
-The condition is that of `certificates.account`, with the baseline's true gain g and bias h: W_t >= -B - α t g. Two
-proofs are kept, and the better one counts.
+The condition is that of `certificates.account`, with the baseline's true gain g and bias h: W_t >= -B - α t g. With a
+floor and a tolerance, α t g becomes t (α max(g - floor, 0) + tolerance). Rewards and gains are counted from the lowest
+reward (`tables.money`). Two proofs are kept, and the better one counts.
 
 - *By outcomes*, if a span H >= max h - min h is declared. The advantages of consecutive steps add up to their rewards
   minus g for each, plus the bias where they end minus the bias where they began, minus luck. So a stretch of steps,
@@ -21,6 +22,7 @@ from surefooted.certificates.account import Verdict, every_stage, only_pairs
 from surefooted.certificates.martingale import new_bets
 from surefooted.certificates.netting import Netting
 from surefooted.certificates.reference import Reference
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.errors import InvalidInput
 from surefooted.kernels import telescope as kernels
 from surefooted.kernels.account import Rules
@@ -47,10 +49,9 @@ class UnknownAccount:
     ----------
     space : the states and their actions
     baseline : the baseline, with its span if that is declared
-    alpha : the share of the baseline's reward that may be lost
+    tolerance : what may be lost, compared with the baseline; a number is α. It is kept at every step
     delta : the probability with which the bounds by outcomes may ever fail
     strict : keep a reserve for the state that exploring ends in
-    allowance : an amount that may be lost in all, beside alpha
     saving : after a refusal, the share by which the run grows before anything departs again
 
     """
@@ -59,17 +60,18 @@ class UnknownAccount:
         self,
         space: Space,
         baseline: Baseline,
-        alpha: float,
+        tolerance: Tolerance | float,
         delta: float,
         strict: bool = True,
-        allowance: float = 0.0,
         saving: float = 0.0,
     ) -> None:
-        self.space, self.baseline, self.alpha, self.delta = space, baseline, alpha, delta
-        self.strict, self.allowance, self.saving = strict, allowance, saving
+        tolerance = Tolerance.of(tolerance)
+        self.space, self.baseline, self.tolerance, self.delta = space, baseline, tolerance, delta
+        self.strict, self.saving = strict, saving
         K, nothing = space.n_pairs, -math.inf
         thresholds = (-math.log(OF_PHASES * delta), -math.log((1 - OF_PHASES) / 2 * delta))
-        terms = Terms(alpha, allowance, math.inf, math.inf, space.r_max, *thresholds, math.inf, saving)
+        pays = (tolerance.alpha, tolerance.per_step_counted(space.low), tolerance.allowance)
+        terms = Terms(*pays, math.inf, math.inf, space.r_max, *thresholds, math.inf, saving)
         visits, usual, votes, missed, departures = (np.zeros(K, dtype=np.int64) for _ in range(5))
         seen = (visits, np.zeros(K), usual, votes, missed, departures)
         by_set = (np.array([math.inf, -math.inf]), np.full((2, K), nothing), np.zeros(2), np.zeros(2))
@@ -106,7 +108,7 @@ class UnknownAccount:
             raise InvalidInput("this is no log of the baseline", faults)
         if arrays.now[REST_STEPS]:
             arrays.now[RESTS] += 1.0
-        for k, reward, s in zip(pairs, rewards, next_states, strict=True):
+        for k, reward, s in zip(pairs, self.space.money.counted(np.asarray(rewards)), next_states, strict=True):
             kernels.count(arrays, int(k), float(reward), int(s))
         arrays.now[RESTS] += 1.0  # the run begins somewhere else
 
@@ -205,9 +207,9 @@ class UnknownAccount:
 
     @property
     def gain_bounds(self) -> tuple[float, float]:
-        """What the baseline's gain is proved to lie between, by its own steps and by the set."""
+        """What the baseline's gain is proved to lie between, by its own steps and by the set, in the user's unit."""
         low, high = kernels.gain_between(self.arrays)
-        return float(low), float(high)
+        return float(self.space.money.earned(low)), float(self.space.money.earned(high))
 
     @property
     def worth(self) -> float:
@@ -218,7 +220,7 @@ class UnknownAccount:
         if arrays.ends[0] <= arrays.ends[1]:
             by_set = float(arrays.owed.min())
         if arrays.now[PHASES] and arrays.terms.span < math.inf:
-            return max(by_set, float(kernels.proved_worth(arrays, self.gain_bounds[1], False)))
+            return max(by_set, float(kernels.proved_worth(arrays, kernels.gain_between(arrays)[1], False)))
         return by_set
 
     @property
@@ -237,8 +239,10 @@ class UnknownAccount:
         low, high = self.arrays.now[LOW], self.arrays.now[HIGH]
         if self.baseline.span is None or low <= high:
             return []
-        span = f"the declared span of the baseline's bias, {self.baseline.span:g}"
-        return [f"{span}: with it, the baseline's steps prove a gain above {low:.4g} and one below {high:.4g}"]
+        money = self.space.money
+        span = f"the declared span of the baseline's bias, {money.amount(self.baseline.span)}"
+        above, below = (money.amount(money.earned(gain)) for gain in (low, high))
+        return [f"{span}: with it, the baseline's steps prove a gain above {above} and one below {below}"]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that was counted."""
@@ -249,7 +253,7 @@ class UnknownAccount:
 
     def restored(self, state: dict[str, Any]) -> Self:
         """An account of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance, self.saving)
+        other = type(self)(self.space, self.baseline, self.tolerance, self.delta, self.strict, self.saving)
         other._prove_by_outcomes(float(state["span"]))
         other.next_review = state["next_review"]
         for name in COUNTED:

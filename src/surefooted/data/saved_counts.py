@@ -9,8 +9,6 @@ from surefooted.arrays import Floats, Ints, is_whole, real_numbers, whole_number
 from surefooted.errors import InvalidInput
 from surefooted.tables.space import Space
 
-REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
-
 
 class SavedCounts(NamedTuple):
     """What `Counts.state_dict` returns, once it is known to be possible."""
@@ -83,6 +81,6 @@ def _reward_faults(told: SavedCounts, space: Space) -> list[str]:
     """Sums that no rewards have."""
     bad = ~(np.isfinite(told.reward_sum) & np.isfinite(told.reward_square) & (told.reward_square >= 0))
     if told.bounded:
-        most = told.visits * space.r_max * (1 + 2 * REWARD_ROUNDING)
-        bad |= (told.reward_sum < -told.visits * space.r_max * 2 * REWARD_ROUNDING) | (told.reward_sum > most)
+        slack = 2 * space.money.slack
+        bad |= (told.reward_sum < -told.visits * slack) | (told.reward_sum > told.visits * (space.r_max + slack))
     return [f"row {k}: no {told.visits[k]} rewards add up to {told.reward_sum[k]:g}" for k in np.flatnonzero(bad)]

@@ -28,6 +28,7 @@ class Terms(NamedTuple):
     """What does not change from step to step."""
 
     alpha: float
+    added: float  # what each step pays in beside α times the gain, which is counted from the lowest reward
     allowance: float
     reserve: float  # the span, or 0 without a reserve
     span: float  # at least max h - min h; inf if it was not declared
@@ -102,10 +103,10 @@ def proved_worth(account: Telescope, gain: float, open_one: bool) -> float:
 
 @njit
 def left_over(account: Telescope, pair: int) -> tuple[float, float]:
-    """A lower bound on B - R + α t g + W, by outcomes and by the set: now, or after a next step that departs to `pair`.
+    """A lower bound on B - R + (α g + added) t + W, by outcomes and by the set.
 
-    `pair` is -1 for now. The bounds are linear or concave in the unknown gain, so the smaller value at two bounds on it
-    counts.
+    It is that of now if `pair` is -1, and else that after a next step that departs to `pair`. The bounds are linear or
+    concave in the unknown gain, so the smaller value at two bounds on it counts.
     """
     now, terms, departs = account.now, account.terms, pair >= 0
     t = now[STEPS] + (1.0 if departs else 0.0)
@@ -114,13 +115,13 @@ def left_over(account: Telescope, pair: int) -> tuple[float, float]:
     if terms.span < math.inf and least <= largest:
         low, high = proved_worth(account, least, departs), proved_worth(account, largest, departs)
         by_outcomes = min(low + terms.alpha * t * least, high + terms.alpha * t * largest)
-        by_outcomes += terms.allowance - terms.reserve
+        by_outcomes += terms.allowance - terms.reserve + terms.added * t
     if account.ends[0] <= account.ends[1]:
         by_set = math.inf
         for e in range(2):
             worth = account.owed[e] + (account.by_set[e, pair] if departs else 0.0) - account.kept[e]
             by_set = min(by_set, worth + terms.alpha * t * account.ends[e])
-        by_set += terms.allowance
+        by_set += terms.allowance + terms.added * t
     return by_outcomes, by_set
 
 
