@@ -43,7 +43,10 @@ def bits(value):
 
 def sealed(content):
     """Bytes with a right digest around any payload."""
-    packed = zlib.compress(content)
+    return packed_as(zlib.compress(content))
+
+
+def packed_as(packed):
     return MAGIC + f"1\n{hashlib.sha256(packed).hexdigest()}\n".encode() + packed
 
 
@@ -194,6 +197,7 @@ ARRAY = {"$": "array", "type": "<i8", "shape": [2]}
         sealed(b"-1\n3"),
         sealed(b"9" * 40),
         sealed(b"10\n3"),
+        packed_as(zlib.compress(payload(3)) + b"x"),  # bytes after the stream
         MAGIC + b"1\n" + hashlib.sha256(b"no stream").hexdigest().encode() + b"\nno stream",
     ],
 )

@@ -129,8 +129,8 @@ class Boastful(sf.agents.UCBVILearner):
 
 
 class TwoFaced(sf.UCBVI):
-    def absorb(self, pairs, rewards, next_states, noise):
-        super().absorb(pairs, rewards, next_states, noise)
+    def _absorb(self, pairs, rewards, next_states, noise):
+        super()._absorb(pairs, rewards, next_states, noise)
         self.coin.use(1)
 
 

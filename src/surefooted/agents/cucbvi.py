@@ -254,7 +254,7 @@ class CUCBVI(EpisodeSteps):
             self.certificate.tighten_baseline(low, high)
 
     def _bookmark(self) -> Callable[[], None]:
-        return bookmark(self.effort, self.check, others=[super()._bookmark()])
+        return bookmark(self.effort, self.learner.bookmark())
 
     def _review_is_due(self) -> bool:
         return self.reevaluate and self.effort.review_is_due(self.episodes, self.certificate.n_explored)

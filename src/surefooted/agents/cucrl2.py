@@ -219,8 +219,10 @@ class CUCRL2(StepByStep[AverageLearner]):
                     self.certificate.record(policy, first, self.last_length, plausible)
 
     def _bookmark(self) -> Callable[[], None]:
-        of_proofs = [] if self.certificate is None else [self.certificate.bookmark()]
-        return bookmark(self.effort, self.check, others=[super()._bookmark(), *of_proofs])
+        of_learner = self.learner.bookmark()
+        if self.certificate is None:
+            return bookmark(self.effort, of_learner)
+        return bookmark(self.effort, of_learner, self.certificate.bookmark())
 
     def _question(self, plausible: Plausible, plan: Plan) -> Question:
         """Whether the plan is safe: for T_{k-1} + 1 steps, or for how many of at most as many as were played."""

@@ -5,7 +5,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,9 +95,10 @@ class GreedyPlan:
         self.pair = np.full((horizon, space.n_states), -1)
         self._policy: Policy | None = None
 
-    def policy(self, changed: bool) -> Policy:
-        """The greedy policy; the same object as before unless it changed, also by a plan that came to nothing."""
-        policy = self._policy
-        if changed or policy is None or policy.pair is None or not np.array_equal(policy.pair, self.pair):
-            policy = self._policy = Policy._of_pairs(self.space, self.pair)
+    def policy(self, plan: Callable[[], bool]) -> Policy:
+        """The greedy policy of a plan that says whether it changed `pair`; if it did not, the same object as before."""
+        policy, self._policy = self._policy, None  # if planning fails, it is made again the next time
+        if plan() or policy is None:
+            policy = Policy._of_pairs(self.space, self.pair)
+        self._policy = policy
         return policy

@@ -48,8 +48,8 @@ class EULERLearner(EpisodicLearner):
         reward = deviation * np.sqrt(2 * x / n) + 3 * space.r_max * x / n
         estimates = Estimates(counts.visits, mean, *counts.rows())
         added = BonusTerms(EULER_BONUS, reward, log, lower=self.lower)
-        changed = stages.greedy_stages(space.pair_ptr, estimates, added, space.r_max, plan.values, plan.pair)
-        return plan.policy(changed)
+        table = (space.pair_ptr, estimates, added, space.r_max)
+        return plan.policy(lambda: stages.greedy_stages(*table, plan.values, plan.pair))
 
 
 class EULER(Explorer):

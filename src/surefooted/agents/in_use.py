@@ -56,6 +56,8 @@ def exclusive(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A,
 
     @wraps(method)
     def alone(self: A, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.__dict__.get(USER) == get_ident():  # called by another method; saves half a microsecond
+            return method(self, *args, **kwargs)
         with in_use(self):
             return method(self, *args, **kwargs)
 

@@ -93,7 +93,7 @@ class Learner(Restorable):
 
         A subclass whose proposals change what it remembers, such as random numbers, extends it.
         """
-        return lambda: None
+        return _nothing
 
     def _contents(self) -> dict[str, Any]:
         """Everything it has learnt; a subclass adds what it remembers beside the counts."""
@@ -104,6 +104,10 @@ class Learner(Restorable):
         self.counts = Counts.from_state_dict(self.space, state["counts"])
         own = (self.counts, self.confidence, self.delta, self.belief.built_with)
         self.belief = Belief.from_state_dict(*own, state["belief"])
+
+
+def _nothing() -> None:
+    """There is nothing to undo."""
 
 
 class AverageLearner(Learner, ABC):

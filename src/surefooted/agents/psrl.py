@@ -156,7 +156,7 @@ class PSRLEpisodicLearner(_Drawing, EpisodicLearner):
         rows = Estimates(np.ones(drawn.r.size, dtype=np.int64), drawn.r, drawn.next_ptr, drawn.next_state, drawn.p)
         no_bonus = BonusTerms(FIXED_BONUS, np.zeros(drawn.r.size))
         table = (self.space.pair_ptr, rows, no_bonus, self.space.r_max)
-        return plan.policy(stages.greedy_stages(*table, plan.values, plan.pair))
+        return plan.policy(lambda: stages.greedy_stages(*table, plan.values, plan.pair))
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)

@@ -89,7 +89,7 @@ class UCBVILearner(EpisodicLearner):
         if self.bonus == "boxes":
             plausible = self.plausible()
             boxes = (space.pair_ptr, tuple(plausible.rows), plausible.r_upper)
-            return plan.policy(stages.optimistic_stages(*boxes, plan.values, plan.pair))
+            return plan.policy(lambda: stages.optimistic_stages(*boxes, plan.values, plan.pair))
         reward, successor = self._widths()
         if self.bonus == "hoeffding":
             added = BonusTerms(FIXED_BONUS, reward + successor)
@@ -97,7 +97,7 @@ class UCBVILearner(EpisodicLearner):
             log = np.full(reward.size, self._freedman_log())
             added = BonusTerms(FREEDMAN_BONUS, reward, log, self.stage_visits, space.n_actions, self.q_before)
         estimates = (space.pair_ptr, self._estimates(), added, space.r_max)
-        return plan.policy(stages.greedy_stages(*estimates, plan.values, plan.pair))
+        return plan.policy(lambda: stages.greedy_stages(*estimates, plan.values, plan.pair))
 
     def bound(self, policies: Sequence[Policy], side: Side = "pessimistic") -> Floats:
         """Bounds [P, S] on what each policy earns: Eq. `pess_pe_fh` with the bonus of E_1, or over the set."""

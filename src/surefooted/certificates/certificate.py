@@ -112,17 +112,15 @@ class Certificate(Protocol):
         """A certificate of the same arguments that remembers what `state_dict` returned."""
 
 
-def bookmark(*objects: Any, others: Sequence[Callable[[], None]] = ()) -> Callable[[], None]:
-    """A function that gives these objects the attributes that they have now, and calls `others`.
+def bookmark(one: Any, *others: Callable[[], None]) -> Callable[[], None]:
+    """A function that gives an object the attributes that it has now, and calls `others`.
 
     Attributes are given back, not what was written into them.
     """
-    kept = [(one, one.__dict__.copy()) for one in objects]
+    kept = one.__dict__.copy()
 
     def put_back() -> None:
-        for one, attributes in kept:
-            one.__dict__.clear()
-            one.__dict__.update(attributes)
+        one.__dict__.update(kept)
         for other in others:
             other()
 

@@ -170,13 +170,13 @@ class BaselineCheck:
         """
         if self.found or not self.is_active:
             return self.found.copy()
-        if self.steps >= GROWTH * self.checked_at + FEWEST or self.checked_at < 0:
-            found = self._by_surprises()
-            self.checked_at, self.found = self.steps, found
-        if counted >= self.set_due_at:
-            known = plausible()
-            found = [] if known is None else self._by_set(known)
-            self.set_due_at, self.found = max(SET_GROWTH * counted, SET_FEWEST), self.found + found
+        found, checked_at, set_due_at = self.found, self.checked_at, self.set_due_at
+        if self.steps >= GROWTH * checked_at + FEWEST or checked_at < 0:
+            checked_at, found = self.steps, self._by_surprises()
+        if counted >= set_due_at:
+            set_due_at, known = max(SET_GROWTH * counted, SET_FEWEST), plausible()
+            found = found + ([] if known is None else self._by_set(known))
+        self.found, self.checked_at, self.set_due_at = found, checked_at, set_due_at  # all of it, or nothing
         return self.found.copy()
 
     def log_e_values(self, least: float = -math.inf) -> Floats:
