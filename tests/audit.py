@@ -10,15 +10,26 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 
-def vulnerable(report: str) -> list[str] | None:
-    """What a report of pip-audit in JSON names, a line each; None if it is no report."""
+class Report(NamedTuple):
+    """How many packages the database knows and does not know, and what is vulnerable, a line each."""
+
+    known: int
+    unknown: int
+    vulnerable: list[str]
+
+
+def read(report: str) -> Report | None:
+    """The report that pip-audit wrote in JSON; None if it is none, or if the database knows no package at all."""
     try:
         packages = json.loads(report)["dependencies"]
     except (ValueError, KeyError, TypeError):
         return None
-    return [f"{p['name']} {p['version']}: {v['id']}" for p in packages for v in p.get("vulns", [])]
+    known = [package for package in packages if "skip_reason" not in package]
+    vulnerable = [f"{p['name']} {p['version']}: {v['id']}" for p in known for v in p.get("vulns", [])]
+    return Report(len(known), len(packages) - len(known), vulnerable) if known else None
 
 
 def main(command: str) -> int:
@@ -32,14 +43,16 @@ def main(command: str) -> int:
         audit = [command, "--requirement", str(file), "--no-deps", "--disable-pip", "--format", "json"]
         try:
             done = subprocess.run(audit, capture_output=True, text=True, check=False, timeout=120)
-            found, said = vulnerable(done.stdout), done.stderr.strip().splitlines()
+            found, said = read(done.stdout), done.stderr.strip().splitlines()
         except (OSError, subprocess.TimeoutExpired) as error:
             found, said = None, [str(error)]
     if found is None:
-        print(f"Skipped: no database of vulnerabilities can be reached ({said[-1][:200] if said else 'no answer'})")
+        why = said[-1][:200] if said and "No known" not in said[-1] else "it knows none of the packages"
+        print(f"Skipped: no database of vulnerabilities can be reached ({why})")
         return 0
-    print("\n".join(found) if found else "No known vulnerability")
-    return 1 if found else 0
+    print(f"{found.known} packages looked up, {found.unknown} not known; {len(found.vulnerable)} vulnerabilities")
+    print("\n".join(found.vulnerable))
+    return 1 if found.vulnerable else 0
 
 
 if __name__ == "__main__":
