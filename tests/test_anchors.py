@@ -135,10 +135,13 @@ def test_outcomes_are_bounded_by_their_sums_and_only_where_something_is_new(kern
     worth, rng = np.array([0.0, 2.0, 0.5]), np.random.default_rng(0)
     sums = Sums(np.zeros(3, dtype=np.int64), np.zeros(3), np.zeros(3))
     pairs, rewards, after = rng.integers(0, 2, 60), rng.random(60), rng.integers(0, 3, 60)
+    outcomes = rewards + worth[after]
+    wanted = [np.bincount(pairs, weights=outcomes**power, minlength=3) for power in (1, 2)]
     for add in (anchored.add_outcomes, anchored.add_outcomes.py_func):
         add(worth, pairs[:30], rewards[:30], after[:30], tuple(sums))
         pairs, rewards, after = pairs[30:], rewards[30:], after[30:]
     assert sums.visits.sum() == 60 and sums.visits[2] == 0
+    assert sums.reward == pytest.approx(wanted[0]) and sums.square == pytest.approx(wanted[1])
     seen, bound = np.zeros(3, dtype=np.int64), np.full(3, np.nan)
     seen[1] = sums.visits[1]
     kernel(tuple(sums), 3.0, seen, bound)
@@ -255,7 +258,7 @@ def test_a_randomised_baseline_anchors_only_where_it_plays_one_action():
 
 @pytest.mark.parametrize("induction", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_proof_with_anchors_is_below_the_truth_and_seldom_below_one_without(seed, induction):
+def test_a_proof_with_anchors_is_below_the_truth_and_not_below_one_without(seed, induction):
     rng = np.random.default_rng([9, seed])
     problem = adversarial.a_problem(rng)
     mdp, baseline, alpha = problem.mdp, adversarial.known(problem), 0.2
