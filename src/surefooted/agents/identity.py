@@ -26,7 +26,7 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
 from surefooted.tables.space import Space
 
-FORMAT = 1  # of states: raise it when what is saved, or what it proves, changes its meaning
+FORMAT = 2  # of states: raise it when what is saved, or what it proves, changes its meaning
 IDENTITY, CHECKSUM = "identity", "checksum"  # keys of a state
 TOLD = "surefooted"  # of the identity: the version that saved the state, which is told and not compared
 HINT = (

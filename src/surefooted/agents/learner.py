@@ -10,6 +10,7 @@ from typing import Any
 
 from surefooted.agents import wording
 from surefooted.agents.identity import Restorable
+from surefooted.certificates.shares import delta_faults
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
@@ -45,8 +46,8 @@ class Learner(Restorable):
         knowledge: Knowledge | None = None,
         stages: int = 1,
     ) -> None:
-        if not 0 < delta < 1:
-            raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
+        if faults := delta_faults(delta):
+            raise InvalidInput("no such agent", faults)
         self.space, self.delta, self.confidence = space, delta, named(confidence)
         self.counts = Counts(space, bounded, stages)
         self.belief = Belief(self.counts, self.confidence, delta, knowledge)
