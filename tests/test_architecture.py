@@ -14,6 +14,7 @@ import surefooted
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
     {"errors", "arrays"},
+    {"own_code"},
     {"kernels"},
     {"tables"},
     {"data"},
