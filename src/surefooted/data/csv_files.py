@@ -35,7 +35,7 @@ class CheckedLines(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
-        block = self._stream.read(size)
+        block: bytes = self._stream.read(size)
         if block:
             broken = scan_lines(np.frombuffer(block, dtype=np.uint8).copy(), self._separator, self._kept)
             if broken >= 0 and not self._quoted_breaks:
@@ -72,6 +72,8 @@ def header(file: Path, separator: str | None) -> tuple[list[str], str]:
         head = stream.read(HEAD)
     lines = head.decode("utf-8-sig", errors="replace" if len(head) == HEAD else "strict").splitlines()
     line = next((line for line in lines if line), "")
+    if not line:
+        raise OSError("it is empty")
     if separator is None:
         bare = re.sub(r'"[^"]*"', "", line)
         separator = max(SEPARATORS, key=bare.count)  # the first of them if there is none

@@ -54,7 +54,9 @@ def find_columns(file: str, names: list[str], options: LogOptions) -> Found:
         if column not in names:
             faults.append(f"where: there is no column {condition.column!r}")
         if any(ours.get(outcome) == column for outcome in OUTCOMES):
-            faults.append(f"where: {condition.column!r} says what happened; rows chosen by it are a selection by outcome")
+            faults.append(
+                f"where: {condition.column!r} says what happened; rows chosen by it are a selection by outcome"
+            )
     if options.site is not None and not sites:
         faults.append(f"site {options.site!r}: no column names the site of a row; say which, columns={{'site': ...}}")
     faults += [
@@ -71,7 +73,9 @@ def find_columns(file: str, names: list[str], options: LogOptions) -> Found:
 def _sites(names: list[str], columns: Columns, taken: set[str], faults: list[str]) -> tuple[str, ...]:
     """The columns that together name the site of a row: those that were given, or those that look like it."""
     if "site" not in columns:
-        plain = {name: name.strip().casefold().replace(" ", "_").removesuffix("_id").removesuffix("_no") for name in names}
+        plain = {
+            name: name.strip().casefold().replace(" ", "_").removesuffix("_id").removesuffix("_no") for name in names
+        }
         return tuple(name for name in names if plain[name] in SITES and name not in taken)
     given = columns["site"]
     sites: Sequence[str] = () if given is None else [given] if isinstance(given, str) else given

@@ -91,7 +91,8 @@ def files_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 def _copies(files: list[Path]) -> list[str]:
     """A sentence for each file with the content of one before: its rows would be counted twice."""
-    faults, seen = [], {}
+    faults: list[str] = []
+    seen: dict[str, Path] = {}
     sizes = [file.stat().st_size for file in files]
     for file, size in zip(files, sizes, strict=True):
         if sizes.count(size) == 1:

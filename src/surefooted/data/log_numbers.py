@@ -35,7 +35,7 @@ def numbers(column: pa.Array, decimal: str = ".") -> tuple[Floats, Ints]:
 def binned(values: Floats, status: Ints, edges: Floats, size: int) -> Ints:
     """The bin of each value, or a negative number; with as many edges as bins, the last bin has no upper end.
 
-    Bin i is edges[i] <= value < edges[i + 1]. If there is one more edge than bins, the last one belongs to the last bin.
+    Bin i is edges[i] <= value < edges[i + 1]. If there is one more edge than bins, it belongs to the last bin.
     """
     index = np.searchsorted(edges, values, side="right") - 1
     index = np.where(index < 0, BELOW, index)

@@ -118,8 +118,17 @@ def parse_options(
     edges = {name: _edges(name, values, faults) for name, values in (bins or {}).items()}
     if faults:
         raise InvalidInput("this log cannot be read", faults)
-    return LogOptions(columns or {}, tuple(conditions), others.pop("site"), others.pop("pool"), edges, every, **others,
-                      separator=separator, decimal=decimal)
+    return LogOptions(
+        columns or {},
+        tuple(conditions),
+        others.pop("site"),
+        others.pop("pool"),
+        edges,
+        every,
+        **others,
+        separator=separator,
+        decimal=decimal,
+    )
 
 
 def _edges(name: str, values: Sequence[float], faults: list[str]) -> Floats:
@@ -129,5 +138,7 @@ def _edges(name: str, values: Sequence[float], faults: list[str]) -> Floats:
     except (TypeError, ValueError):
         edges = np.zeros(0)
     if edges.ndim != 1 or edges.size < 2 or not np.all(np.isfinite(edges)) or np.any(np.diff(edges) <= 0):
-        faults.append(f"bins of {name!r}: give at least two finite numbers that increase, as in [0, 5, 10], not {values!r}")
+        faults.append(
+            f"bins of {name!r}: give at least two finite numbers that increase, as in [0, 5, 10], not {values!r}"
+        )
     return edges

@@ -12,27 +12,35 @@ from surefooted.data.counts import Counts
 from surefooted.data.log_files import Batch
 from surefooted.data.log_numbers import MISSING, numbers
 from surefooted.data.log_options import LogOptions
-from surefooted.data.log_values import LEFT_OUT, Labels, Reasons, flags, indices, joined, pairs_of, rewards, spread, steps
+from surefooted.data.log_values import (
+    LEFT_OUT,
+    Labels,
+    Reasons,
+    flags,
+    indices,
+    joined,
+    pairs_of,
+    rewards,
+    spread,
+    steps,
+)
 from surefooted.data.repeats import Repeats
 from surefooted.kernels.logs import (
     AFTERWARDS,
-    ALIKE,
     BACKWARDS,
     BEGUN,
     COPIED,
     CUT,
     ENDED,
-    GAPS,
     NEXT,
     REPEATED,
-    SKIPPED,
     LogRows,
     Waiting,
     Walked,
     follow_rows,
 )
 from surefooted.kernels.structs import Steps
-from surefooted.tables.space import Bools, Floats, Ints, Space
+from surefooted.tables.space import Bools, Floats, Ints
 
 EXAMPLES = 3  # rows kept for each reason
 
@@ -215,15 +223,12 @@ class Rows:
         episode = np.full(n, MISSING)
         there = (index >= 0) & (site >= 0)
         keys, row = np.unique(np.stack([site, index], axis=1)[there], axis=0, return_inverse=True)
-        codes = [
-            known.setdefault(f"{s}/{names[i]}", len(known)) if names[i] else MISSING for s, i in keys.tolist()
-        ]
+        codes = [known.setdefault(f"{s}/{names[i]}", len(known)) if names[i] else MISSING for s, i in keys.tolist()]
         episode[there] = np.array(codes, dtype=np.int64)[row.ravel()]
         return episode
+
 
 def _nothing_waits(n: int) -> Waiting:
     """The state of n episodes before their first row."""
     nothing = np.zeros(n, dtype=np.int64)
     return Waiting(nothing - 1, nothing + CUT, nothing - 1, np.zeros(n), nothing.copy(), nothing.copy())
-
-

@@ -15,7 +15,11 @@ from surefooted.tables.space import Ints
 ZERO = datetime(1, 1, 1)  # a Monday, so that weeks begin on Mondays
 SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
-PER_YEAR = {name: 365.2425 * 86_400 / seconds for name, seconds in SECONDS.items()} | {"month": 12, "quarter": 4, "year": 1}
+PER_YEAR = {name: 365.2425 * 86_400 / seconds for name, seconds in SECONDS.items()} | {
+    "month": 12,
+    "quarter": 4,
+    "year": 1,
+}
 DOTTED = re.compile(r"^(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[ T](.+))?$")
 
 
@@ -103,7 +107,9 @@ def _moment(word: Any, pattern: str | None) -> datetime | None:
         else:
             found = DOTTED.match(word.strip())
             moment = datetime.fromisoformat(
-                word.strip() if found is None else f"{found[3]}-{found[2]:0>2}-{found[1]:0>2}" + f"T{found[4]}" * bool(found[4])
+                word.strip()
+                if found is None
+                else f"{found[3]}-{found[2]:0>2}-{found[1]:0>2}" + f"T{found[4]}" * bool(found[4])
             )
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):

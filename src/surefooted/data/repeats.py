@@ -39,7 +39,7 @@ class Repeats:
         weights = np.random.default_rng(16).integers(1, 1 << 63, size=WINDOW, dtype=np.uint64)
         self._weights = weights | np.uint64(1)
         self._anchors: dict[int, int] = {}  # hash of the rows from each 16th row on, and that row
-        self._seen = np.zeros(FILTER, dtype=np.bool_)
+        self._seen = np.zeros(0, dtype=np.bool_)  # [FILTER] once there are rows
         self._tail = _nothing()
         self._before = 0  # rows before the tail
         self._runs: dict[int, list[list[int]]] = {}  # by distance: first and end of each stretch, in rows of the log
@@ -56,6 +56,7 @@ class Repeats:
             hashes = (windows * self._weights).sum(axis=1, dtype=np.uint64)
             sound = ~np.lib.stride_tricks.sliding_window_view(pairs < 0, WINDOW).any(axis=1)
             anchor, slot = (self._before + np.arange(n)) % WINDOW == 0, (hashes % np.uint64(FILTER)).astype(np.int64)
+            self._seen = self._seen if self._seen.size else np.zeros(FILTER, dtype=np.bool_)
             self._seen[slot[anchor & sound]] = True
             for i in np.flatnonzero(sound & self._seen[slot]).tolist():
                 self._look(self._before + i, int(hashes[i]), pairs[i : i + WINDOW], next_states[i : i + WINDOW])
@@ -88,7 +89,9 @@ class Repeats:
             (k, y): n
             for k in np.unique(np.concatenate([pairs for pairs, _ in self._rows.values()])).tolist()
             for y, n in zip(
-                next_state[next_ptr[k] : next_ptr[k + 1]].tolist(), count[next_ptr[k] : next_ptr[k + 1]].tolist(), strict=True
+                next_state[next_ptr[k] : next_ptr[k + 1]].tolist(),
+                count[next_ptr[k] : next_ptr[k + 1]].tolist(),
+                strict=True,
             )
         }
         least = 2 * np.log(max(self._before, 2)) - np.log(CHANCE)

@@ -39,7 +39,7 @@ class Waiting(NamedTuple):
 class Walked(NamedTuple):
     """What the walk finds: `tally` counts episodes begun, gaps, steps that the gaps skip, and rows that may be copies.
 
-    A row may be a copy if it equals the row before it and begins where that row led; without t nothing tells them apart.
+    A row may be a copy if it equals the row before it and begins where that row led; without t nothing shows which.
     """
 
     verdict: Ints  # [n]: why a row is refused, or 0
@@ -106,7 +106,7 @@ def follow_rows(
 def equals(rows: LogRows, i: int, waiting: Waiting, e: int) -> bool:
     """Whether row i equals the waiting row of episode e."""
     same = rows.pair[i] == waiting.pair[e] and rows.next_state[i] == waiting.next_state[e]
-    return same and rows.reward[i] == waiting.reward[e]
+    return bool(same and rows.reward[i] == waiting.reward[e])
 
 
 @njit
@@ -118,7 +118,12 @@ def release(waiting: Waiting, e: int, done: int, out: Steps) -> int:
     return done + 1
 
 
-START, PLAIN, QUOTED, QUOTE = 0, 1, 2, 3  # where a byte of a CSV file stands: before a field, in it, in quotes, after one
+START, PLAIN, QUOTED, QUOTE = (
+    0,
+    1,
+    2,
+    3,
+)  # where a byte of a CSV file stands: before a field, in it, in quotes, after one
 MODE, LINE, FILLED, RECORDS, OPENED, RETURNED = 0, 1, 2, 3, 4, 5  # what the scan of a CSV file remembers
 LINE_FEED, CARRIAGE_RETURN, QUOTE_MARK = 10, 13, 34
 
