@@ -129,7 +129,7 @@ class Rows:
         pair = pairs_of(space, state, action)
         reasons.add("action is not available in its state", pair < 0)
         amount = numbers(columns["reward"], batch.decimal)
-        reward = rewards(*amount, space.r_max if counts.bounded else np.inf, reasons)
+        reward = rewards(*amount, space.money if counts.bounded else None, reasons)
         next_state = self._indices("next_state", batch, reasons)
         terminated, truncated = (
             flags(name, columns[name], reasons) if name in columns else np.zeros(n, dtype=np.int64)
@@ -157,7 +157,7 @@ class Rows:
         self._waiting = _nothing_waits(1)
 
     def _count(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        self.counts.add_checked(pairs, rewards, next_states)
+        self.counts.add_checked(pairs, self.counts.space.money.counted(rewards), next_states)
         self.used += len(pairs)
 
     def _tally(self, batch: Batch, reasons: Reasons) -> None:

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.data.log_files import Batch
 from surefooted.data.log_numbers import ABOVE, BELOW, MISSING, NO_NUMBER, UNKNOWN, binned, bools, numbers
 from surefooted.data.log_options import LogOptions
 from surefooted.data.log_times import instants, usual_step
 from surefooted.errors import InvalidInput
+from surefooted.tables.money import Money
 from surefooted.tables.space import Bools, Floats, Ints, Space
 
 LAST = 1 << 53  # whole numbers below are exact as floats
@@ -115,14 +115,13 @@ def spread(values: Ints, encoded: Any) -> Ints:
     return with_missing[rows]
 
 
-def rewards(values: Floats, status: Ints, largest: float, reasons: Reasons) -> Floats:
-    """The reward of each row; from 0 to `largest`, or any finite number if `largest` is infinite."""
+def rewards(values: Floats, status: Ints, money: Money | None, reasons: Reasons) -> Floats:
+    """The reward of each row, in the user's unit; any finite number if no range is given."""
     reasons.add("reward is missing", status == MISSING)
     reasons.add("reward is not a number", status == NO_NUMBER)
     reasons.add("reward is not finite", ~np.isfinite(values))
-    if np.isfinite(largest):
-        slack = REWARD_ROUNDING * largest
-        reasons.add(f"reward is outside [0, {largest:g}]", ~((values >= -slack) & (values <= largest + slack)))
+    if money is not None:
+        reasons.add(f"reward is outside {money.words}", ~money.contains(values))
     return values
 
 
