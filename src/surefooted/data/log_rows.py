@@ -121,7 +121,8 @@ class Rows:
         """The rows as numbers, and which of them are beyond the last stage; what cannot be read gets a reason."""
         counts, space, columns, n = self.counts, self.counts.space, batch.columns, len(reasons.code)
         site = self._choose(batch, reasons)
-        episode = self._episodes(columns.get("episode"), site, n)
+        asked = reasons.code != reasons.left_out
+        episode = self._episodes(columns.get("episode"), np.where(asked, site, MISSING), asked)
         reasons.add("site is missing", (site == MISSING) & bool(batch.found.sites))
         reasons.add("episode is missing", episode < 0)
         t = steps(batch, self.options, counts.stages, reasons) if "t" in columns else np.full(n, NEXT)
@@ -141,8 +142,7 @@ class Rows:
             pair = np.where(late, -1, pair + t * space.n_pairs)
         usable = (reasons.code == 0) & ~late
         if "t" not in columns:
-            here = reasons.code != reasons.left_out
-            self.repeats.add(np.where(usable, pair, -1)[here], reward[here], next_state[here])
+            self.repeats.add(np.where(usable, pair, -1)[asked], reward[asked], next_state[asked])
         return LogRows(episode, t, state, pair, reward, next_state, over, usable), late
 
     def _indices(self, name: str, batch: Batch, reasons: Reasons) -> Ints:
@@ -207,14 +207,16 @@ class Rows:
         reasons.add(LEFT_OUT, ~kept)
         return site
 
-    def _episodes(self, column: pa.Array | None, site: Ints, n: int) -> Ints:
+    def _episodes(self, column: pa.Array | None, site: Ints, asked: Bools) -> Ints:
         """The number of each row's episode, or MISSING; any text or number can name an episode, within its site."""
+        n = len(asked)
         if column is None and not self.sites:
-            return np.zeros(n, dtype=np.int64)
+            return np.where(asked, 0, MISSING)
         if column is None:
             column = pa.nulls(n, pa.string()).fill_null("all")
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), None, column)
+        column = column if asked.all() else pc.if_else(pa.array(asked), column, None)
         encoded, known = column.cast(pa.string()).dictionary_encode(), self._known
         names, index = encoded.dictionary.to_pylist(), np.asarray(encoded.indices.fill_null(-1))
         if not self.sites:
