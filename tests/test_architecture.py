@@ -27,6 +27,7 @@ ORDER = [
     {"solve"},
     {"simulation"},
     {"evaluation"},
+    {"forecast"},
     {"bandits"},
     {"gym"},
     {"testing"},

@@ -101,7 +101,7 @@ class _Builder(ModelReader):
         promise = Promise(**spec.promise.model_dump())
         accidents = spec.logs is not None and spec.logs.accidents
         return ProblemFile(self.path, spec.name, spec.title, space, baseline, start, spec.horizon, knowledge, history,
-                           accidents, step, promise, problem)  # fmt: skip
+                           accidents, step, promise, problem, self._log_options(step))  # fmt: skip
 
     def _space(self) -> Space | None:
         """Which action is available where, and the range of rewards."""
@@ -190,13 +190,19 @@ class _Builder(ModelReader):
             return None
         return self._try(here, lambda: Policy.randomised(space, weights))
 
+    def _log_options(self, step: Step | None) -> dict[str, Any]:
+        """How logs are read."""
+        options: dict[str, Any] = (
+            {} if self.spec.logs is None else self.spec.logs.model_dump(exclude={"file", "accidents"})
+        )
+        if self.states.edges is not None:
+            options["bins"] = {"state": self.states.edges}
+        return options | ({} if step is None else {"step": str(step)})
+
     def _history(self, space: Space, step: Step | None) -> History | None:
         """The log that the file names, relative to it."""
         spec = self.spec.logs
         if spec is None:
             return None
         files = [self.path.parent / name for name in ([spec.file] if isinstance(spec.file, str) else spec.file)]
-        options = spec.model_dump(exclude={"file", "accidents"})
-        bins = None if self.states.edges is None else {"state": self.states.edges}
-        read = lambda: read_history(files, space, **options, bins=bins, step=None if step is None else str(step))  # noqa: E731
-        return self._try(("logs",), read)
+        return self._try(("logs",), lambda: read_history(files, space, **self._log_options(step)))

@@ -43,6 +43,7 @@ class ProblemFile:
     - `step`: the length of a step in the calendar, or None.
     - `promise`: what may be lost.
     - `problem`: the true table, only if the file has a `[model]`.
+    - `log_options`: how its logs are read, as `read_history` takes them.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class ProblemFile:
     step: Step | None
     promise: Promise
     problem: Problem | None
+    log_options: dict[str, Any]
 
     @property
     def unit(self) -> str:
