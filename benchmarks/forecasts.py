@@ -58,10 +58,8 @@ def held(name: str, seed: int, runs: int = RUNS) -> tuple[bool, bool]:
     problem = make()
     history, known = log_of(problem, logged, seed), problem.knowledge(*parts)
     baseline = exact_baseline(problem)
-    found = forecast(
-        problem.space, baseline, alpha=alpha, history=history, knowledge=known, start=problem.start, horizon=problem.horizon,
-        steps=steps, runs=runs, seed=seed, compare=False,
-    )  # fmt: skip
+    told = {"history": history, "knowledge": known, "start": problem.start, "horizon": problem.horizon}
+    found = forecast(problem.space, baseline, alpha=alpha, **told, steps=steps, runs=runs, seed=seed, compare=False)
     option = Option(AS_DESCRIBED, {"alpha": alpha, "delta": 0.05})
     agent = agent_of(option, problem, baseline, known, history, False, seed)
     length = {"steps": steps} if problem.horizon is None else {"episodes": steps}

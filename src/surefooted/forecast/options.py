@@ -48,8 +48,15 @@ def options(promise: dict[str, Any], allowance: float, can_tell: tuple[str, ...]
     return found
 
 
-def agent_of(option: Option, model: Problem, baseline: Baseline | None, knowledge: Knowledge | None, history: History | None,
-             accidents: bool, seed: int) -> CUCRL2 | CUCBVI:  # fmt: skip
+def agent_of(
+    option: Option,
+    model: Problem,
+    baseline: Baseline | None,
+    knowledge: Knowledge | None,
+    history: History | None,
+    accidents: bool,
+    seed: int,
+) -> CUCRL2 | CUCBVI:
     """The agent of an option, if this model is true; what it is told is true of the model.
 
     Without a baseline, it is told what the model's baseline earns there.
