@@ -16,9 +16,9 @@ import numpy as np
 from scipy.stats import binom
 
 import surefooted as sf
-from surefooted.forecast.forecast import forecast
-from surefooted.forecast.options import AS_DESCRIBED, Option, agent_of, exact_baseline
-from surefooted.forecast.outcomes import outcome
+from surefooted.forecasting.forecast import forecast
+from surefooted.forecasting.options import AS_DESCRIBED, Option, agent_of, exact_baseline
+from surefooted.forecasting.outcomes import outcome
 
 RUNS = 20
 FALSE_ALARM = 1e-3

@@ -27,7 +27,7 @@ ORDER = [
     {"solve"},
     {"simulation"},
     {"evaluation"},
-    {"forecast"},
+    {"forecasting"},
     {"bandits"},
     {"gym"},
     {"testing"},

@@ -40,7 +40,7 @@ def forecast(problem: str, figure: Path | None, allow_code: bool, as_json: bool,
     surefooted forecast examples/shop.toml --figure shop.png
     surefooted forecast inventory --alpha 0.1 --step week --runs 5
     """  # noqa: D301 click reads the escape
-    from surefooted.forecast.forecast import forecast as compute
+    from surefooted.forecasting.forecast import forecast as compute
 
     found = compute(_problem(problem, allow_code), **options, progress=_progress)
     if as_json:
