@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from surefooted.cli.output import nearest, print_json
-from surefooted.errors import SurefootedError
+from surefooted.cli.output import nearest, print_json, save_picture
 
 
 @click.command()
@@ -48,11 +47,7 @@ def forecast(problem: str, figure: Path | None, allow_code: bool, as_json: bool,
     else:
         click.echo(str(found))
     if figure is not None:
-        try:
-            found.figure().savefig(figure, dpi=150)
-        except (OSError, ValueError) as error:  # no such folder, no such format
-            raise SurefootedError(f"cannot draw to {figure}: {error}") from error
-        click.echo(f"Picture written to {figure}", err=True)
+        save_picture(found.figure(), figure)
 
 
 COMMANDS = (forecast,)
