@@ -27,6 +27,7 @@ ORDER = [
     {"solve"},
     {"simulation"},
     {"evaluation"},
+    {"forecasting"},
     {"bandits"},
     {"gym"},
     {"testing"},

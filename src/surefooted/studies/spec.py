@@ -3,7 +3,7 @@
     name = "stock"
     steps = 70_000
     realisations = 100
-    problem = "inventory"            # or "file.npz", or "package.module:function"; or a table with its parameters
+    problem = "inventory"            # or "file.npz", "file.toml" or "package.module:function"; or a table
 
     [agents.cucrl2]
     kind = "CUCRL2"                  # or "package.module:Class"; the rest are its arguments
