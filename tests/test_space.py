@@ -1,5 +1,6 @@
 """A space lists the pairs that exist; an invalid one says everything that is wrong with it."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -99,6 +100,73 @@ def test_an_invalid_space_names_every_fault(build, faults):
     assert len(caught.value.faults) == len(faults)
     for fault in faults:
         assert any(fault in found for found in caught.value.faults) and fault in str(caught.value)
+
+
+SHOP = {"rewards": (-102, 181), "unit": "€", "states": ["low", "high"], "actions": ["wait", "order"]}
+
+
+def test_a_space_has_the_range_of_its_rewards_in_their_own_unit_and_names():
+    shop = Space.full(2, 2, **SHOP)
+    assert (shop.low, shop.high, shop.r_max, shop.unit) == (-102.0, 181.0, 283.0, "€")
+    assert (shop.state_names, shop.action_names) == (("low", "high"), ("wait", "order"))
+    assert shop.words(2) == "state high, action wait" and Space.full(2, 2).words(2) == "state 1, action 0"
+    assert (shop.state_words(1), shop.action_words(0)) == ("high", "wait")
+    assert repr(shop) == "Space(n_states=2, n_pairs=4, rewards=(-102, 181), unit='€')"
+    assert Space.full(2, 2, rewards=(0, 3)) == Space.full(2, 2, 3.0) == Space.full(2, 2, r_max=3)
+    assert (Space.full(2, 2).low, Space.full(2, 2).high, Space.full(2, 2).state_names) == (0.0, 1.0, None)
+
+
+@pytest.mark.parametrize("change", [{"rewards": (-103, 181)}, {"unit": ""}, {"states": None}, {"actions": ["a", "b"]}])
+def test_range_unit_and_names_are_part_of_a_space(change):
+    shop, other = Space.full(2, 2, **SHOP), Space.full(2, 2, **SHOP | change)
+    for copied in (pickle.loads(pickle.dumps(shop)), copy.deepcopy(shop), Space.from_columns(shop.columns())):
+        assert copied == shop and hash(copied) == hash(shop)
+    assert other != shop and hash(other) != hash(shop)
+    assert pickle.loads(pickle.dumps(other)) == other
+
+
+def test_the_hash_and_the_file_of_a_plain_space_are_those_of_older_versions():
+    assert hash(Space.full(2, 2)) == hash(Space.full(2, 2, rewards=(0, 1)))
+    assert list(Space.full(2, 2, 2.0).columns()) == ["pair_ptr", "pair_action", "r_max"]
+    old = {"pair_ptr": np.array([0, 2, 4]), "pair_action": np.array([0, 1, 0, 1]), "r_max": np.float64(2.0)}
+    assert Space.from_columns(old) == Space.full(2, 2, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "words"),
+    [
+        ("€", 12.4, "€ 12.40"),
+        ("€", -3, "€ -3.00"),
+        ("EUR", 1234.567, "EUR 1234.57"),
+        ("€", 0.0, "€ 0.00"),
+        ("€", 0.0012, "€ 0.001"),  # what could cost a tenth of a cent does not cost nothing
+        ("€", -np.inf, "€ -inf"),
+        ("kWh", 12.4, "12.4 kWh"),
+        ("", 12.4, "12.4"),
+    ],
+)
+def test_an_amount_is_worded_in_its_unit(unit, value, words):
+    assert Space.full(1, 1, unit=unit).amount(value) == words
+
+
+@pytest.mark.parametrize(
+    ("options", "faults"),
+    [
+        ({"rewards": (1, 1)}, ["rewards (1, 1) must be (low, high)"]),
+        ({"rewards": (0, np.inf)}, ["rewards (0, inf) must be"]),
+        ({"rewards": "0..1"}, ["rewards 0..1 must be"]),
+        ({"rewards": 5}, ["rewards 5 must be"]),
+        ({"rewards": (0, 1), "r_max": 2}, ["rewards=(low, high) or r_max, not both"]),
+        ({"unit": 3, "states": ["one"]}, ["unit must be a text", "states must be 2 names"]),
+        ({"states": ["one", "one"], "actions": "ab"}, ["'one' is given twice", "actions must be 2 names"]),
+    ],
+)
+def test_an_invalid_range_unit_or_name_is_refused_with_all_others(options, faults):
+    with pytest.raises(InvalidInput) as caught:
+        Space.full(2, 2, **options)
+    assert len(caught.value.faults) == len(faults)
+    for fault in faults:
+        assert fault in str(caught.value)
 
 
 @pytest.mark.parametrize("s", [-1, 2, 0.5, np.nan, np.inf])

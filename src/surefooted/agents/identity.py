@@ -83,7 +83,7 @@ def identity(agent: Restorable) -> dict[str, Any]:
 def _flat(path: str, value: Any) -> Iterable[tuple[str, Any]]:
     """The plain values that a value is made of, each with its name; arrays and functions by a digest or a name."""
     if isinstance(value, Space):
-        value = {"states": value.n_states, "pairs": value.n_pairs, "r_max": value.r_max, "structure": _arrays(value)}
+        value = _space(value)
     elif isinstance(value, Baseline):
         value = {name: getattr(value, name) for name in ("policy", "gain", "bias", "values")}
     if isinstance(value, Mapping):
@@ -93,8 +93,11 @@ def _flat(path: str, value: Any) -> Iterable[tuple[str, Any]]:
         yield path, _plain(value)
 
 
-def _arrays(space: Space) -> str:
-    return fingerprint((space.pair_ptr, space.pair_action))
+def _space(space: Space) -> dict[str, Any]:
+    """What proofs depend on; names do not matter, and a space in [0, r_max] says what it always said."""
+    structure = fingerprint((space.pair_ptr, space.pair_action))
+    said = {"states": space.n_states, "pairs": space.n_pairs, "r_max": space.r_max, "structure": structure}
+    return said | ({"low": space.low, "high": space.high, "unit": space.unit} if space.low or space.unit else {})
 
 
 def _plain(value: Any) -> Any:

@@ -228,13 +228,12 @@ class TabularMDP(FrozenArrays):
         """The table as named arrays, the contents of its file."""
         names = ("next_ptr", "next_state", "p", "r", "reward_offset", "reward_scale")
         table = {name: getattr(self, name) for name in names}
-        space = {"pair_ptr": self.space.pair_ptr, "pair_action": self.space.pair_action, "r_max": self.r_max}
-        return table | space | {"noise_kind": self.noise.kind, "noise_scale": self.noise.scale}
+        return table | self.space.columns() | {"noise_kind": self.noise.kind, "noise_scale": self.noise.scale}
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Self:
         """The table that `columns` described."""
-        space = Space(columns["pair_ptr"], columns["pair_action"], float(columns["r_max"]))
+        space = Space.from_columns(columns)
         noise = Noise(str(columns["noise_kind"]), float(columns["noise_scale"]))  # type: ignore[arg-type]
         arrays = {name: columns[name] for name in ("next_ptr", "next_state", "p", "r")}
         offset, scale = float(columns["reward_offset"]), float(columns["reward_scale"])
