@@ -93,7 +93,11 @@ class FleetRules:
     def faults(self, space: Space) -> list[str]:
         """Why these rules cannot be kept."""
         faults = []
-        listed = (("accounts", self.accounts, ACCOUNTS), ("arrival", self.arrival, ARRIVALS), ("people", self.people, PEOPLE))
+        listed = (
+            ("accounts", self.accounts, ACCOUNTS),
+            ("arrival", self.arrival, ARRIVALS),
+            ("people", self.people, PEOPLE),
+        )
         for name, given, known in listed:
             if given not in known:
                 faults.append(f"{name} {given!r}: there are {', '.join(known)}")

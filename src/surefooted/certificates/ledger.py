@@ -7,9 +7,9 @@ its outcome so far: the worst outcome if nothing is known, D_i itself if all of 
 
 **Theorem.** Suppose that, given everything that was known when departure i was decided *and the outcomes of all
 departures before it*, D_i has the mean A_i. Then the bound of `certificates.martingale`, computed at any time from the
-V_i instead of the D_i, is a lower bound on A_1 + .. + A_n, for all n and at all times at once, with probability at least
-1 - δ. It does not matter when outcomes arrive, in which order, whether they ever do, or whether that depends on what
-they are.
+V_i instead of the D_i, is a lower bound on A_1 + .. + A_n, for all n and at all times at once, with probability at
+least 1 - δ. It does not matter when outcomes arrive, in which order, whether they ever do, or whether that depends on
+what they are.
 
 **Proof.** Write s(x_1, .., x_n) for the bound that the theorem in `certificates.martingale` computes from outcomes x_i.
 In the order of the decisions, the guesses are known before the outcomes, and the assumption is what that theorem needs.
@@ -36,7 +36,7 @@ import numpy as np
 
 from surefooted.certificates.account import Account
 from surefooted.kernels import ledger as kernels
-from surefooted.kernels.account import STEPS
+from surefooted.kernels.account import STEPS, scaled_outcome
 from surefooted.kernels.ledger import OPEN, RENEWED, Slots
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats
@@ -69,9 +69,7 @@ class Ledger:
     def __init__(self, account: Account, in_order: bool = True, pairwise: bool = True) -> None:
         self.account = account
         choices, arrays = account.space.n_pairs, account.arrays
-        scratch = arrays.bets._replace(
-            log_wealth=arrays.bets.log_wealth.copy(), guessed=arrays.bets.guessed.copy()
-        )
+        scratch = arrays.bets._replace(log_wealth=arrays.bets.log_wealth.copy(), guessed=arrays.bets.guessed.copy())
         waiting = (np.zeros(choices, dtype=np.int64), np.zeros(choices), np.zeros(choices))
         self.arrays = kernels.Ledger(arrays, _slots(FEWEST), *waiting, scratch, np.zeros(6), in_order, pairwise)
         self._free = list(range(FEWEST))[::-1]
@@ -131,7 +129,7 @@ class Ledger:
 
     def scaled(self, place: int, outcome: float) -> float:
         """An outcome r + worth of a step from a place, scaled to [0, 1]."""
-        return float(kernels.scaled_outcome(self.arrays.account, place, outcome))
+        return float(scaled_outcome(self.arrays.account, place, outcome))
 
     def see(self, slot: int, place: int, outcome: float) -> None:
         """The outcome of an open departure is at least this."""
@@ -205,7 +203,7 @@ class Ledger:
         slots = Slots(**{name: column.copy() for name, column in state["slots"].items()})
         waiting = {name: state[name].copy() for name in ("visits", "total", "square", "now")}
         account, scratch = self.account.arrays, self.arrays.scratch
-        kept = {"account": account, "slots": slots, "pairwise": bool(state["pairwise"])}
+        kept: dict[str, Any] = {"account": account, "slots": slots, "pairwise": bool(state["pairwise"])}
         self.arrays = self.arrays._replace(scratch=scratch, **kept, **waiting)
         self._free = list(state["free"])
 
@@ -213,7 +211,10 @@ class Ledger:
 def _slots(n: int) -> Slots:
     """Slots that are free."""
     whole = ("seen", "number", "renewed")
-    return Slots(*(np.zeros(n, dtype=np.int64 if name in whole else np.float64) for name in Slots._fields))
+    columns: dict[str, Any] = {
+        name: np.zeros(n, dtype=np.int64 if name in whole else np.float64) for name in Slots._fields
+    }
+    return Slots(**columns)
 
 
 def worst_outcome(ledger: Ledger, reward: float | None, s_next: int | None) -> float:

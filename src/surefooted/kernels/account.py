@@ -124,7 +124,8 @@ def guess_worth(account: Account, place: int, choice: int) -> float:
 @njit
 def scaled_outcome(account: Account, place: int, outcome: float) -> float:
     """An outcome r + worth of a step from a place, scaled to [0, 1]."""
-    return min(max((outcome - account.lowest[place]) / account.terms.range_, 0.0), 1.0)
+    scaled: float = min(max((outcome - account.lowest[place]) / account.terms.range_, 0.0), 1.0)
+    return scaled
 
 
 @njit

@@ -117,8 +117,8 @@ def proved(ledger: Ledger) -> float:
 def ask_ledger(ledger: Ledger, opening: float, place: int, choice: int) -> tuple[bool, float, float, float]:
     """Whether a departure is paid for, what it could cost, what may be lost, and what W is proved to be.
 
-    `opening` is the allowance minus all reserves. As in `kernels.account.may_depart`, the bound is only computed if what
-    was proved before does not suffice.
+    `opening` is the allowance minus all reserves. As in `kernels.account.may_depart`, the bound is only computed if
+    what was proved before does not suffice.
     """
     account = ledger.account
     limit = opening + account.terms.rate * (account.now[STEPS] + 1.0) + account.now[PAID_IN]

@@ -7,10 +7,10 @@ Two hypotheses are tested. A rejection of either is an alarm.
    sums begin anew from time to time. Let E_j be the e-value of `baseline_check` over the steps since the j-th beginning
    (1 until it is there), and w_j = 1 / (j (j + 1)). The w_j sum to 1.
 2. *Each pair does what it has always done.* The reward (in `BINS` intervals) and the next state of a pair are one of m
-   symbols. If nothing changes, the symbols of a pair are independent draws from one unknown law p. For a beginning j, let
-   q_j be the probability that two Dirichlet mixtures, one for the symbols before it and one for those since, give to all
-   symbols x so far. Then E_jk = q_j(x) / max_p p(x) for pair k (universal inference; Wasserman, Ramdas & Balakrishnan
-   2020), and each pair has the weight w_j / K.
+   symbols. If nothing changes, the symbols of a pair are independent draws from one unknown law p. For a beginning j,
+   let q_j be the probability that two Dirichlet mixtures, one for the symbols before it and one for those since, give
+   to all symbols x so far. Then E_jk = q_j(x) / max_p p(x) for pair k (universal inference; Wasserman, Ramdas &
+   Balakrishnan 2020), and each pair has the weight w_j / K.
 
 **Theorem.** If both hypotheses hold, an alarm is ever raised with probability at most `level`.
 
