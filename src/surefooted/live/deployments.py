@@ -116,7 +116,7 @@ class LiveStore(Store):
 
     def verify(self) -> Verification:
         """Check the file, the hash chain, and every decision: it is made again from the journal alone."""
-        return verify(self, [self.deployment(name) for name in self.deployments()])
+        return verify(self, self.deployments, self.deployment)
 
     def __enter__(self) -> Self:
         """The store itself."""

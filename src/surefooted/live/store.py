@@ -169,14 +169,21 @@ class Store:
         query = f"SELECT n, deployment, at, kind, body FROM events WHERE {of} n > ? ORDER BY n LIMIT {chunk}"
         while rows := self.read(query, *values, after):
             for n, of_deployment, at, kind, body in rows:
-                yield Event(n, of_deployment, at, kind, json.loads(body))
+                yield Event(n, of_deployment, at, kind, self._parsed(n, body))
             after = rows[-1][0]
 
     def event(self, n: int) -> Event:
         """Event n."""
         (row,) = self.read("SELECT n, deployment, at, kind, body FROM events WHERE n = ?", n)
         number, deployment, at, kind, body = row
-        return Event(number, deployment, at, kind, json.loads(body))
+        return Event(number, deployment, at, kind, self._parsed(number, body))
+
+    def _parsed(self, n: int, body: str) -> dict[str, Any]:
+        """The body of an event."""
+        try:
+            return dict(json.loads(body))
+        except (ValueError, TypeError) as error:
+            raise StoreFault(f"{self.path}: event {n} was damaged, and cannot be read: {error}") from error
 
     @property
     def last(self) -> int:

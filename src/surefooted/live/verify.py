@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from surefooted.errors import SurefootedError
@@ -103,17 +104,21 @@ def check_decisions(advisor: Advisor, seen: Verification) -> None:
             seen.faults.append(f"decision {event.n}: the journal says {then}, and gives {now}")
 
 
-def verify(store: Store, advisors: list[Advisor]) -> Verification:
+def verify(store: Store, deployments: Callable[[], list[str]], advisor: Callable[[str], Advisor]) -> Verification:
     """Check the file, the chain, the definitions, and every decision."""
-    seen = Verification()
+    seen, names = Verification(), list[str]()
     for check in (check_file, check_chain, check_definitions):
         try:
             check(store, seen)
         except (SurefootedError, ValueError, KeyError) as error:
             seen.faults.append(f"{check.__name__}: {error}")
-    for advisor in advisors:
+    try:
+        names = deployments()
+    except SurefootedError as error:
+        seen.faults.append(f"deployments: {error}")
+    for name in names:
         try:
-            check_decisions(advisor, seen)
-        except SurefootedError as error:
-            seen.faults.append(f"deployment {advisor.name}: {error}")
+            check_decisions(advisor(name), seen)
+        except (SurefootedError, ValueError, KeyError, TypeError) as error:
+            seen.faults.append(f"deployment {name}: {error}")
     return seen
