@@ -362,7 +362,7 @@ def test_any_changed_byte_that_changes_what_is_read_is_noticed(place):
         with sqlite3.connect(copy) as db:  # then the byte carried nothing
             assert {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in tables} == rows
         same += 1
-    assert noticed > 20
+    assert noticed >= 10 and same >= 10
 
 
 def test_a_wrong_decision_in_the_journal_is_noticed_even_if_the_chain_was_made_again(place):

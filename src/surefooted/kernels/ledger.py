@@ -24,7 +24,7 @@ class Slots(NamedTuple):
     value: Floats  # [slots], the least that the departure can turn out to be worth
     guess: Floats  # [slots], made when it was decided
     loss: Floats  # [slots], its worst outcome
-    least: Floats  # [slots], what it is worth on average at least, as of when it was decided
+    least: Floats  # [slots], what it is worth on average at least, as of when it was decided; at most 0
     number: Ints  # [slots], departures are numbered in the order of the decisions
     renewed: Ints  # [slots], how often the proved bound had been renewed when it was decided
 
@@ -154,7 +154,7 @@ def put_down(ledger: Ledger, slot: int, place: int, choice: int) -> None:
     loss = worst(account, place)
     slots.seen[slot], slots.value[slot], slots.loss[slot] = UNSEEN, loss, loss
     slots.guess[slot] = guess_worth(account, place, choice)
-    slots.least[slot] = least_worth(ledger, place, choice)
+    slots.least[slot] = min(least_worth(ledger, place, choice), 0.0)  # it may turn out not to be played
     now[MADE] += 1.0
     slots.number[slot], slots.renewed[slot] = int(now[MADE]), int(now[RENEWED])
     account.now[PROVED] += loss
