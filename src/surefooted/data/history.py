@@ -129,7 +129,8 @@ class History:
         if mine.stages != counts.stages:
             faults.append(f"the log was read with stages={mine.stages}, the agent needs stages={counts.stages}")
         if counts.bounded and not mine.bounded:
-            faults.append("the log may hold rewards outside [0, r_max]: read it with bounded=True")
+            words = self.counts.space.money.words
+            faults.append(f"the log may hold rewards outside {words}: read it with bounded=True")
         return faults
 
     def behaviour_matches(self, policy: Policy) -> Behaviour:
@@ -162,6 +163,8 @@ class History:
         for reason, number in self.unusable.items():
             lines.append(f"  {number} not used: {reason}")
             lines += [f"    {example}" for example in self.examples[reason]]
+        if any(reason.startswith("reward is outside") for reason in self.unusable):
+            lines.append(self.counts.space.money.hint)
         if self.selected:
             lines.append(f"{self.selected} of these are left out because of their outcome: see History.into.")
         return "\n".join(lines)

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from surefooted.data.counts import REWARD_ROUNDING, Counts
+from surefooted.data.counts import Counts
 from surefooted.data.log_files import Batch
 from surefooted.kernels.logs import AFTERWARDS, BACKWARDS, CUT, ENDED, NEXT, REPEATED, LogRows, Waiting, follow_rows
 from surefooted.kernels.structs import Steps
+from surefooted.tables.money import Money
 from surefooted.tables.space import Bools, Floats, Ints, Space
 
 EXAMPLES = 3  # rows kept for each reason
@@ -98,7 +99,7 @@ class Rows:
         state, action = (self._indices(name, columns[name], reasons) for name in ("state", "action"))
         pair = _pairs(space, state, action)
         reasons.add("action is not available in its state", pair < 0)
-        reward = _rewards(columns["reward"], space.r_max if counts.bounded else np.inf, reasons)
+        reward = _rewards(columns["reward"], space.money if counts.bounded else None, reasons)
         next_state = self._indices("next_state", columns["next_state"], reasons)
         terminated, truncated = (
             _flags(name, columns[name], reasons) if name in columns else np.zeros(n, dtype=np.int64)
@@ -118,7 +119,7 @@ class Rows:
         self._waiting = _nothing_waits(1)
 
     def _count(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        self.counts.add_checked(pairs, rewards, next_states)
+        self.counts.add_checked(pairs, self.counts.space.money.counted(rewards), next_states)
         self.used += len(pairs)
 
     def _tally(self, batch: Batch, reasons: "_Reasons") -> None:
@@ -231,15 +232,14 @@ def _steps(column: pa.Array, reasons: _Reasons) -> Ints:
     return np.where(whole, values, -1).astype(np.int64)
 
 
-def _rewards(column: pa.Array, largest: float, reasons: _Reasons) -> Floats:
-    """The reward of each row; from 0 to `largest`, or any finite number if `largest` is infinite."""
+def _rewards(column: pa.Array, money: Money | None, reasons: _Reasons) -> Floats:
+    """The reward of each row, in the user's unit; any finite number if no range is given."""
     values, status = _numbers(column)
     reasons.add("reward is missing", status == MISSING)
     reasons.add("reward is not a number", status == NO_NUMBER)
     reasons.add("reward is not finite", ~np.isfinite(values))
-    if np.isfinite(largest):
-        slack = REWARD_ROUNDING * largest
-        reasons.add(f"reward is outside [0, {largest:g}]", ~((values >= -slack) & (values <= largest + slack)))
+    if money is not None:
+        reasons.add(f"reward is outside {money.words}", ~money.contains(values))
     return values
 
 
