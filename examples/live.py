@@ -51,7 +51,8 @@ def main() -> None:
             shop.expire(decision, note="the year is closed")
         status = shop.status()
         (account,) = status["accounts"]
-        print(f"after {status['decisions']} days: balance {account['balance']:.2f}, saved up {account['saved_up']:.2f},")
+        saved, balance = account["saved_up"], account["balance"]
+        print(f"after {status['decisions']} days: balance {balance:.2f}, saved up {saved:.2f},")
         print(f"departures are proved to be worth {account['departures']:.2f}; verified: {store.verify().is_whole}")
 
 

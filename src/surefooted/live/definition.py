@@ -43,7 +43,8 @@ ARRAYS = (
 class Definition:
     """The arguments of a deployment.
 
-    - `space`, `baseline`, `alpha`, `delta`, `strict`, `allowance`, `patience`, `seed`: as for `CUCRL2`.
+    - `space`, `baseline`, `alpha`, `delta`, `strict`, `tolerance`, `allowance`, `floor`, `checkpoints`, `patience`,
+      `seed`: as for `CUCRL2`.
     - `learner`: who proposes, "ucrl2" or "psrl"; `confidence`: the name of its set; `knowledge`: what is known.
     - `rules`: which accounts there are, and what is assumed of outcomes, sites and people (see `FleetRules`).
     - `drift`: the probability of a false alarm that something has changed; None: δ / 10; 0: no test.
@@ -55,7 +56,10 @@ class Definition:
     alpha: float
     delta: float = 0.05
     strict: bool = True
+    tolerance: float = 0.0
     allowance: float = 0.0
+    floor: float | None = None
+    checkpoints: Any = None
     patience: float = 0.01
     seed: int = 0
     learner: str = "ucrl2"
@@ -81,7 +85,8 @@ class Definition:
         if self.learner == "psrl":
             own["seed"] = self.seed
         held: AverageLearner = LEARNERS[self.learner](self.space, delta=share, **own)
-        told: dict[str, Any] = {"strict": self.strict, "allowance": self.allowance, "patience": self.patience}
+        names = ("strict", "tolerance", "allowance", "floor", "checkpoints", "patience")
+        told: dict[str, Any] = {name: getattr(self, name) for name in names}
         limits: dict[str, Any] = {"alpha": self.alpha, "delta": self.delta, "seed": self.seed}
         agent = CUCRL2(self.space, baseline=self.baseline, learner=held, condition="decisions", **limits, **told)
         level = FALSE_ALARMS * self.delta if self.drift is None else self.drift
@@ -106,7 +111,10 @@ class Definition:
             "alpha",
             "delta",
             "strict",
+            "tolerance",
             "allowance",
+            "floor",
+            "checkpoints",
             "patience",
             "seed",
             "learner",
