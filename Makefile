@@ -8,11 +8,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two processes, each with whole files, in the order of tests/conftest.py: the longest first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_account
+CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_account adversarial_live
 SHARE := 1
 LOWEST := $(VENV)-lowest/bin
 LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline
+BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
@@ -82,7 +82,7 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 campaign: $(CAMPAIGNS) ## Check every certificate against the exact margin on 7 000 adversarial problems (35 minutes)
 
 adversarial adversarial_episodes adversarial_account: PROBLEMS := 2000
-adversarial_structure: PROBLEMS := 1000
+adversarial_structure adversarial_live: PROBLEMS := 1000
 $(CAMPAIGNS): $(VENV)/.developing
 	@$(BIN)/python tests/$@.py $$(($(PROBLEMS) / $(SHARE))) 1
 

@@ -6,7 +6,9 @@ A property that is stated for many seeds is checked for the first few of them by
 
 import os
 import random
+import tempfile
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,3 +45,14 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
     if (n := config.getoption("shuffle")) is not None:
         random.Random(n).shuffle(items)
+
+
+@pytest.fixture
+def place(tmp_path_factory):
+    """A directory in memory, where there is one: a test of what is decided need not wait for a disk."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path_factory.mktemp("live")
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as path:
+        yield Path(path)

@@ -23,6 +23,7 @@ ORDER = [
     {"planning"},
     {"certificates"},
     {"agents"},
+    {"live"},
     {"problems"},
     {"solve"},
     {"simulation"},
@@ -36,7 +37,7 @@ ORDER = [
     {"__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-LEARNERS = {"tables", "data", "sets", "knowledge", "planning", "certificates", "agents"}
+LEARNERS = {"tables", "data", "sets", "knowledge", "planning", "certificates", "agents", "live"}
 TRUTH = {"problems", "solve", "evaluation", "simulation"}
 LONGEST = 330  # lines: a file that is longer has two ideas in it
 PARAMETERS = 10  # of a function or kernel; arrays that belong together are one NamedTuple

@@ -49,6 +49,7 @@ _MODULES = {
     "bandits": "surefooted.bandits",
     "confidence": "surefooted.sets.confidence",
     "gym": "surefooted.gym",
+    "live": "surefooted.live",
     "planning": "surefooted.planning",
     "problems": "surefooted.problems",
     "solve": "surefooted.solve",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from surefooted import agents as agents
     from surefooted import bandits as bandits
     from surefooted import gym as gym
+    from surefooted import live as live
     from surefooted import planning as planning
     from surefooted import problems as problems
     from surefooted import solve as solve

@@ -154,6 +154,23 @@ class Counts:
             state[name] = getattr(self, name) + getattr(other, name)
         self._take(type(self).from_state_dict(self.space, state), added=self.added + other.total)
 
+    def remove(self, pair: int, reward: float, s_next: int) -> None:
+        """Take back one step that was counted by mistake, given the index of its row."""
+        state = self.state_dict()
+        row = slice(state["next_ptr"][pair], state["next_ptr"][pair + 1])
+        where = np.flatnonzero(state["next_state"][row] == s_next) + row.start
+        if not where.size:
+            raise InvalidInput("this step cannot be removed", [f"row {pair} never led to state {s_next}"])
+        state["next_count"][where] -= 1
+        state["visits"][pair] -= 1
+        state["reward_sum"][pair] -= reward
+        state["reward_square"][pair] -= reward * reward
+        kept = state["next_count"] > 0
+        rows = np.repeat(np.arange(self.n_rows), np.diff(state["next_ptr"]))[kept]
+        state["next_ptr"] = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=self.n_rows))))
+        state["next_state"], state["next_count"] = state["next_state"][kept], state["next_count"][kept]
+        self._take(type(self).from_state_dict(self.space, state), added=self.added + 1)
+
     def _take(self, other: "Counts", added: int = 0) -> None:
         """Use the arrays of other counts of the same space, which must not be used any more."""
         self.bounded, self.stages = other.bounded, other.stages

@@ -134,18 +134,34 @@ def decide(account: Account, rules: Rules, place: int, first: int) -> tuple[bool
 
 
 @njit
+def guess_worth(account: Account, place: int, choice: int) -> float:
+    """A guess at what a departure will be worth, from earlier outcomes: their mean, a little closer to the baseline.
+
+    No outcome is below the guess by more than `largest`.
+    """
+    terms, n, loss, guess = account.terms, float(account.visits[choice]), worst(account, place), 0.0
+    if n > 0.0:
+        guess = (loss + terms.range_ * account.total[choice] / n) * n / (n + 1.0)
+    return min(guess, terms.largest + loss)
+
+
+@njit
+def scaled_outcome(account: Account, place: int, outcome: float) -> float:
+    """An outcome r + worth of a step from a place, scaled to [0, 1]."""
+    scaled: float = min(max((outcome - account.lowest[place]) / account.terms.range_, 0.0), 1.0)
+    return scaled
+
+
+@njit
 def settle(account: Account, place: int, choice: int, reward: float, next_place: int, departed: bool) -> None:
     """A step earned `reward` and led to `next_place`."""
-    terms, n, here = account.terms, float(account.visits[choice]), account.worth[place] + account.terms.gain
-    outcome = reward + account.worth[next_place]
+    here, outcome = account.worth[place] + account.terms.gain, reward + account.worth[next_place]
     if departed:
-        loss, guess = worst(account, place), 0.0
-        if n > 0.0:  # what the choice was worth on average so far, a little closer to the baseline
-            guess = (loss + terms.range_ * account.total[choice] / n) * n / (n + 1.0)
-        place_bets(account.bets, max(outcome - here, loss), min(guess, terms.largest + loss))
+        loss = worst(account, place)
+        place_bets(account.bets, max(outcome - here, loss), guess_worth(account, place, choice))
         account.now[PROVED] += max(loss, float(account.by_set[choice]))
         account.departures[choice] += 1
-    scaled = min(max((outcome - account.lowest[place]) / terms.range_, 0.0), 1.0)
+    scaled = scaled_outcome(account, place, outcome)
     account.visits[choice] += 1
     account.total[choice] += scaled
     account.square[choice] += scaled * scaled

@@ -154,6 +154,18 @@ class BaselineCheck:
             told = self._surprises
             kernels.add_episode(told.sums, s, rewards, told.worth[s], told.range_)
 
+    def remove(self, s: int, pair: int, reward: float, s_next: int, explored: bool) -> None:
+        """Take back one step of average reward that was counted by mistake; what was found is looked for again."""
+        if not self.is_active:
+            return
+        told = self._surprises
+        self.played[0] -= (1, not explored)
+        if not explored or pair == told.alone[s]:
+            d = (reward + told.worth[s_next] - told.worth[s] - told.gain) / told.range_
+            d = min(max(float(d), -1.0), 1.0)
+            told.sums[[s, -1]] -= (1.0, d, d * d)
+        self.found, self.checked_at, self.set_due_at = [], -1, 0
+
     def spot_check_is_due(self, s: int = 0) -> bool:
         """Whether the baseline must be played again before what was declared of it can be believed any longer.
 

@@ -1,0 +1,138 @@
+"""A conservative agent in the real world: many sites, many open decisions, outcomes that come late or never.
+
+`ask` makes a decision and puts its deposit down. `see` adds what is known of an outcome; when it is complete, `settle`
+has the learner learn and the ledgers settle. What is proved of it, and under which assumptions, is in
+docs/guarantees.md ("In the real world").
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from surefooted.agents.fleet_decisions import FleetDecisions
+from surefooted.agents.fleet_steps import Settled, Site, Step
+from surefooted.certificates.ledger import NO_EVIDENCE, worst_outcome
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.tables.policy import Policy
+
+KEPT = ("t", "left", "doubling", "ended", "reason", "planned_at", "partial", "is_lost", "set_proves")
+
+
+class Fleet(FleetDecisions):
+    """A fleet whose decisions may be rejected, expire or be corrected, and that can be saved; see `FleetDecisions`."""
+
+    def reject(self, number: int) -> None:
+        """A departure that was put to a person is not played: the baseline is, by the draw of that time."""
+        step = self.open[number]
+        for i, (_, ledger) in enumerate(self.books.of(step.site)):
+            self._withdraw(step, i, ledger)
+            if self.rules.arrival == "any":
+                ledger.await_evidence(step.baseline, NO_EVIDENCE, 0.0)
+                step.waiting[i] = 0.0
+        step.pair, step.departs, step.explored = step.baseline, False, False
+
+    def expire(self, number: int) -> Settled:
+        """The rest of an outcome is not waited for any longer: it counts at its worst for good, and teaches nothing."""
+        step = self.open.pop(number)
+        seen, known = step.is_seen, step.numbers(len(self.rules.guardrails))
+        terms = list[tuple[float, float, int] | None]()
+        for i, (metric, ledger) in enumerate(self.books.of(step.site)):
+            slot = step.slots[i]
+            terms.append(ledger.terms_of(slot) if slot >= 0 else None)
+            outcome = worst_outcome(ledger, known[metric], step.s_next)
+            ledger.close(slot, step.s, step.pair, outcome, step.waiting[i])
+        self.partial -= seen
+        self.is_lost |= seen or self.rules.arrival == "any"
+        return Settled(step, step.pair, terms, lost=True)
+
+    def reopen(self, number: int, settled: Settled) -> None:
+        """Take back an outcome that was wrong: its decision is open again, and nothing of it is known."""
+        step, known = settled.step, settled.step.numbers(len(self.rules.guardrails))
+        overridden = settled.played != step.pair
+        for i, (metric, ledger) in enumerate(self.books.of(step.site)):
+            if overridden:  # it is on no account
+                step.slots[i], step.waiting[i] = -1, NO_EVIDENCE
+                continue
+            outcome = worst_outcome(ledger, known[metric], step.s_next)
+            step.slots[i] = ledger.reopen(settled.terms[i], step.s, step.pair, outcome)
+            step.waiting[i] = 0.0 if self.rules.arrival == "any" else NO_EVIDENCE
+            if step.waiting[i] >= 0:
+                ledger.await_evidence(step.pair, NO_EVIDENCE, 0.0)
+        if not settled.lost:
+            assert step.reward is not None and step.s_next is not None
+            self.learner.counts.remove(settled.played, step.reward, step.s_next)
+            if self._tells_of_baseline(step, overridden):
+                self.check.remove(step.s, settled.played, step.reward, step.s_next, step.explored)
+        step.reward = step.s_next = step.guards = None
+        self.open[number], self.ended = step, True
+
+    def forget(self, number: int) -> None:
+        """What was seen of an open decision was wrong: nothing of it is known."""
+        step = self.open[number]
+        self.partial -= step.is_seen
+        step.reward = step.s_next = step.guards = None
+        for i, (_, ledger) in enumerate(self.books.of(step.site)):
+            if step.slots[i] >= 0:
+                ledger.see(step.slots[i], step.s, worst_outcome(ledger, None, None))
+            after = 0.0 if self.rules.arrival == "any" and step.waiting[i] >= 0 else NO_EVIDENCE
+            ledger.await_evidence(step.pair, step.waiting[i], after)
+            step.waiting[i] = after
+            ledger.forget()
+
+    def trust(self, knowledge: Knowledge | None, steps: Iterable[tuple[int, float, int]] | None = None) -> None:
+        """Believe this knowledge from now on, whatever was contradicted, and forget an alarm.
+
+        `steps` are the only steps (pair, reward, next state) that the learner keeps; None: all of them, the alarm was a
+        false one. If only some are kept, nothing that a set or a single pair has proved is believed any more.
+        """
+        if steps is not None:
+            counts = type(self.learner.counts)(self.space, self.learner.bounded)
+            listed = list(steps)
+            pairs, rewards, after = ([step[i] for step in listed] for i in range(3))
+            counts.add_steps(
+                np.array(pairs, dtype=np.int64), np.array(rewards, dtype=np.float64), np.array(after, dtype=np.int64)
+            )
+            self.learner.counts._take(counts)
+            self.set_proves = False
+            for ledger in self.books.all():
+                ledger.without_pairs()
+        else:
+            for ledger in self.books.all():
+                ledger.forget()
+        self.learner.trust(knowledge)
+        if self.drift is not None:
+            self.drift.restart()
+        self.ended = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly, as plain values and arrays; `Knowledge` stands as itself."""
+        pair = None if self.proposal is None else self.proposal.stages(1)[0][0]
+        return {name: getattr(self, name) for name in KEPT} | {
+            "proposed": pair,
+            "allowed": self.allowed.copy(),
+            "learner": self.learner.state_dict(),
+            "check": self.check.state_dict(),
+            "coin": self.coin.state_dict(),
+            "drift": None if self.drift is None else self.drift.state_dict(),
+            "books": self.books.state_dict(),
+            "sites": [asdict(site) for site in self.sites],
+            "open": [(number, asdict(step)) for number, step in self.open.items()],
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state_dict` was taken, by a new fleet of the same arguments."""
+        self.sites = [Site(**site) for site in state["sites"]]
+        self.books.load(state["books"])
+        self.learner.load_state_dict(state["learner"])
+        self.check = self.check.restored(state["check"])
+        self.coin = self.coin.restored(state["coin"])
+        if self.drift is not None:
+            self.drift.load(state["drift"])
+        self.open = {int(number): Step(**step) for number, step in state["open"]}
+        for name in KEPT:
+            setattr(self, name, state[name])
+        self.allowed = state["allowed"].copy()
+        self.proposal = None if state["proposed"] is None else Policy(self.space, pair=state["proposed"])
+        self._tell_proposal()

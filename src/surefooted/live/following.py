@@ -1,0 +1,168 @@
+"""An advisor follows the journal: its machine is rebuilt from a snapshot and the events since.
+
+Each call is one transaction: follow the journal, decide or check, write the event, commit; only then is it answered. If
+anything fails, nothing was decided, and a machine that is ahead of the journal is rebuilt before it is used again.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+
+from surefooted import __version__, codec
+from surefooted.errors import UnreadableFile
+from surefooted.live import outcomes
+from surefooted.live.definition import Definition
+from surefooted.live.machine import Machine
+from surefooted.live.outcomes import Outcome
+from surefooted.live.store import Event, Store
+from surefooted.tables.space import Space
+
+SNAPSHOT = 1  # the format of snapshots
+EVERY = 20_000  # events between two snapshots
+
+
+class Following:
+    """What an advisor does with the journal of its deployment.
+
+    Parameters
+    ----------
+    store : where the journal is
+    id : of the deployment
+    name : of the deployment
+    definition : what it was created with
+
+    """
+
+    def __init__(self, store: Store, id: int, name: str, definition: Definition) -> None:
+        self.store, self.id, self.name, self.definition = store, id, name, definition
+        self._machine: Machine | None = None
+        self._snapshot_at = 0
+        self._is_ahead = False  # whether the machine has taken effects that are not committed
+
+    @property
+    def space(self) -> Space:
+        """The states and their actions."""
+        return self.definition.space
+
+    def machine(self) -> Machine:
+        """The deployment as the journal has left it."""
+        machine = self._machine
+        if machine is None:
+            machine = self._machine = self._restored()
+        try:
+            for event in self.store.events(self.id, machine.n):
+                machine.apply(event, self._steps(event.n))
+        except BaseException:
+            self._machine = None
+            raise
+        return machine
+
+    def _restored(self) -> Machine:
+        """From the newest snapshot that this version can use, or from nothing."""
+        query = "SELECT n, body FROM snapshots WHERE deployment = ? ORDER BY n DESC"
+        for n, body in self.store.read(query, self.id):
+            try:
+                state = codec.decode(body)
+                made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
+                if made_by == self._made_by:
+                    machine = Machine(self.definition)
+                    machine.load(state)
+                    self._snapshot_at = n
+                    return machine
+            except (UnreadableFile, KeyError, TypeError, ValueError):
+                continue  # damaged, or of another version: the journal has it all
+        self._snapshot_at = 0
+        return Machine(self.definition)
+
+    @property
+    def _made_by(self) -> dict[str, Any]:
+        """What must be the same for a snapshot to be used."""
+        return {"format": SNAPSHOT, "surefooted": __version__, "fingerprint": self.definition.fingerprint}
+
+    def snapshot(self) -> None:
+        """Write down where the deployment is, so that it opens quickly; the journal does not need it."""
+        with self._changing() as machine:
+            self._write_snapshot(machine)
+
+    def _write_snapshot(self, machine: Machine) -> None:
+        """Keep this snapshot and the one before it."""
+        body = codec.encode(machine.state_dict() | self._made_by)
+        self.store.write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", self.id, machine.n, body)
+        kept = "SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC LIMIT 2"
+        self.store.write(f"DELETE FROM snapshots WHERE deployment = ? AND n NOT IN ({kept})", self.id, self.id)
+        self.store.hook("after snapshot")
+        self._snapshot_at = machine.n
+
+    @contextmanager
+    def _changing(self) -> Iterator[Machine]:
+        """A transaction, in which the machine has followed the journal."""
+        with self.store.lock:
+            try:
+                with self.store.transaction():
+                    machine = self.machine()
+                    self._lapse(machine)
+                    yield machine
+                    if machine.n - self._snapshot_at >= EVERY:
+                        self._write_snapshot(machine)
+            except BaseException:
+                if self._is_ahead:
+                    self._machine = None
+                raise
+            finally:
+                self._is_ahead = False
+
+    def _write(self, machine: Machine, kind: str, body: dict[str, Any], decision: int | None = None) -> Event:
+        """Write an event, and take its effect."""
+        self._is_ahead = True
+        event = self.store.append(self.id, kind, body)
+        if decision is not None:
+            self.store.index_told(decision, event.n)
+        alarm = machine.fleet.alarm
+        machine.apply(event, self._steps(event.n))
+        self._note_alarm(machine, alarm)
+        return event
+
+    def _note_alarm(self, machine: Machine, before: str | None) -> None:
+        """Write down that an alarm was raised; its effect has been taken already."""
+        if machine.fleet.alarm is not None and before is None:
+            machine.n = self.store.append(self.id, "alarm", {"what": machine.fleet.alarm}).n
+
+    def _lapse(self, machine: Machine) -> None:
+        """What waited for a person for too long is not played: the baseline is."""
+        if machine.waiting:
+            now = self._now()
+            for decision in [n for n, deadline in machine.waiting.items() if deadline <= now]:
+                self._write(machine, "lapse", {"decision": decision}, decision)
+
+    def _now(self) -> str:
+        """The time as the journal counts it, which never goes back."""
+        last = self.store.read("SELECT at FROM events ORDER BY n DESC LIMIT 1")
+        now = self.store.clock().astimezone(UTC).isoformat(timespec="microseconds")
+        return max(now, last[0][0]) if last else now
+
+    def _steps(self, until: int) -> Callable[[int], Iterator[tuple[int, float, int]]]:
+        """All complete steps whose decision was made after an event, as of event `until`."""
+
+        def since(n: int) -> Iterator[tuple[int, float, int]]:
+            before = (event for event in self.store.events(self.id, n) if event.n < until)
+            guardrails = len(self.definition.rules.guardrails)
+            for found in outcomes.outcomes(before, guardrails):
+                if found.is_complete(guardrails) and not found.lost:
+                    assert found.reward is not None and found.next_state is not None
+                    yield found.pair_played, found.reward, found.next_state
+
+        return since
+
+    def _about(self, decision: int) -> list[Event]:
+        """The events about a decision after it was made."""
+        rows = self.store.read("SELECT n FROM told WHERE decision = ? ORDER BY n", decision)
+        return [self.store.event(n) for (n,) in rows]
+
+    def known(self, decision: int) -> Outcome:
+        """What is known of a decision, by the journal."""
+        event = self.store.event(decision)
+        found, guardrails = outcomes.begin(event), len(self.definition.rules.guardrails)
+        for about in self._about(event.n):
+            found.take(about, guardrails)
+        return found

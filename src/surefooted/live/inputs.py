@@ -1,0 +1,190 @@
+"""What users give, as the journal takes it: sites, states, actions and numbers, checked and counted from `low`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surefooted.errors import InvalidInput
+from surefooted.live.decision import Decision
+from surefooted.live.following import Following
+from surefooted.live.machine import Machine
+from surefooted.live.outcomes import Outcome
+
+NOTHING = "Tell a reward, a next state, an action, or guardrails."
+
+
+@dataclass(frozen=True)
+class Given:
+    """What somebody says of an outcome, in the user's words and unit."""
+
+    reward: float | None = None
+    next_state: int | str | None = None
+    action: int | str | None = None
+    guardrails: Mapping[str, float] | None = None
+    noise: Any = None
+
+
+class Inputs(Following):
+    """Checks what users give."""
+
+    def _site(self, machine: Machine, name: str) -> int:
+        """The number of a site."""
+        i = machine.site(name)
+        if i < 0:
+            listed = ", ".join(site.name for site in machine.sites[:12]) or "none yet"
+            raise InvalidInput("no such site", [f"{name!r}; there are: {listed}"], "Add it with add_site(name).")
+        return i
+
+    def _state(self, state: int | str) -> int:
+        """The number of a state."""
+        names = self.space.state_names
+        if isinstance(state, str):
+            if names is None or state not in names:
+                raise InvalidInput("no such state", [f"state {state!r}: {_known(names)}"])
+            return names.index(state)
+        return self.space.check_state(state)
+
+    def _action(self, action: int | str) -> int:
+        """The number of an action."""
+        names = self.space.action_names
+        if isinstance(action, str):
+            if names is None or action not in names:
+                raise InvalidInput("no such action", [f"action {action!r}: {_known(names)}"])
+            return names.index(action)
+        return action
+
+    def _number(self, decision: Decision | int) -> int:
+        """The id of a decision of this deployment."""
+        n = decision.id if isinstance(decision, Decision) else decision
+        if not self.store.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", n, self.id):
+            raise InvalidInput("no such decision", [f"{self.name} has made no decision {n}"])
+        return n
+
+    def _find(self, machine: Machine, decision: Decision | int | None, site: str | None, key: str | None) -> int:
+        """A decision, by itself, its id, or the site and key of its question."""
+        if decision is not None:
+            return self._number(decision)
+        if site is None or key is None:
+            raise InvalidInput("no such decision", ["give the decision, its id, or the site and key of its question"])
+        query = "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND key = ?"
+        found = self.store.read(query, self.id, self._site(machine, site), str(key))
+        if not found:
+            raise InvalidInput("no such decision", [f"nothing was asked at site {site} with key {key!r}"])
+        return int(found[0][0])
+
+    def _open(self, machine: Machine, n: int) -> int:
+        """A decision, if its outcome is not complete."""
+        if n not in machine.fleet.open:
+            found = self.known(n)
+            what = "expired" if found.lost else "complete"
+            raise InvalidInput("this decision is not open", [f"decision {n}: its outcome is {what}"])
+        if n in machine.waiting:
+            fault = f"decision {n} waits for a person: approve or reject it first"
+            raise InvalidInput("this decision was not played yet", [fault])
+        return n
+
+    def _told(self, machine: Machine, n: int, given: Given) -> dict[str, Any]:
+        """What is said of an outcome, as the journal takes it."""
+        space, money, told, faults = self.space, self.space.money, dict[str, Any](), list[str]()
+        if given.reward is not None:
+            number = _number(given.reward)
+            if not (np.isfinite(number) and money.contains(number)):
+                faults.append(f"reward {given.reward} is outside {money.words}")
+            told["reward"] = float(money.counted(number))
+        if given.next_state is not None:
+            told["next_state"] = self._state(given.next_state)
+        if given.action is not None:
+            told["played"] = space.pair(self.store.event(n).body["state"], self._action(given.action))
+        if given.guardrails is not None:
+            told["guards"] = self._guards(given.guardrails, faults)
+        if given.noise is not None:
+            values = np.atleast_1d(np.asarray(given.noise)).tolist()
+            told["noise"] = [int(value) for value in values]
+        if machine.fleet.learner.belief.noise is None and given.noise is not None:
+            faults.append("no mechanics that observe their noise were declared, and noise is given")
+        if faults:
+            raise InvalidInput("this outcome cannot be told", [f"decision {n}: {fault}" for fault in faults])
+        if not told:
+            raise InvalidInput("nothing was told", [f"decision {n}"], NOTHING)
+        return told
+
+    def _guards(self, given: Mapping[str, float], faults: list[str]) -> list[float]:
+        """All guardrails, as accounts count them."""
+        guardrails = self.definition.rules.guardrails
+        names = {guardrail.name for guardrail in guardrails}
+        if set(given) != names:
+            faults.append(f"guardrails {sorted(given)}: give all of {sorted(names)}")
+            return []
+        counted = []
+        for guardrail in guardrails:
+            number = _number(given[guardrail.name])
+            if not guardrail.low <= number <= guardrail.high:
+                faults.append(f"{guardrail.name} {number} is outside [{guardrail.low:g}, {guardrail.high:g}]")
+            counted.append(float(guardrail.counted(number)))
+        return counted
+
+    def _new(self, machine: Machine, n: int, told: dict[str, Any]) -> dict[str, Any]:
+        """What of this is not known yet; an error if something else is known."""
+        step, waits = machine.fleet.open.get(n), n in machine.waiting
+        if step is not None and not waits:
+            played = machine.played.get(n)
+            known = {"reward": step.reward, "next_state": step.s_next, "guards": step.guards, "played": played}
+            pair, lost = step.pair, False
+        else:
+            found: Outcome = self.known(n)
+            names = ("reward", "next_state", "guards", "played")
+            known, pair, lost = {name: getattr(found, name) for name in names}, found.pair, found.lost
+        if told.get("played") == pair and known["played"] is None:
+            told = {name: value for name, value in told.items() if name != "played"}
+        fresh = {name: value for name, value in told.items() if known.get(name) is None}
+        faults = [
+            f"decision {n}: {name} was told as {self._shown(name, known[name])}, and now as {self._shown(name, value)}"
+            for name, value in told.items()
+            if name not in fresh and known[name] != value
+        ]
+        if faults:
+            hint = "If the first was a mistake, put it right: correct(decision, ..., who=, note=)."
+            raise InvalidInput("something else was told before", faults, hint)
+        if fresh and (waits or lost or step is None):
+            why = "it waits for a person" if waits else "it has expired: correct(...) takes that back"
+            if set(fresh) == {"noise"}:
+                return {}
+            if "played" in fresh and not lost and not waits:
+                why = "its outcome is complete, and was played as asked: correct(...) says otherwise"
+            raise InvalidInput("this outcome cannot be told", [f"decision {n}: {why}"])
+        if fresh and step is not None:
+            self._check_noise(machine, n, fresh)
+        return fresh
+
+    def _check_noise(self, machine: Machine, n: int, fresh: dict[str, Any]) -> None:
+        """Mechanics that observe their noise need it with the last part of an outcome."""
+        belief, step = machine.fleet.learner.belief, machine.fleet.open[n]
+        known = fresh.get("noise", machine.noise.get(n))
+        if belief.noise is not None and known is None and {"reward", "next_state"} & set(fresh):
+            raise InvalidInput(
+                "this outcome cannot be told", [f"decision {n}: the mechanics observe their noise: give it"]
+            )
+        if "noise" in fresh:
+            belief.check_noise(fresh.get("played", machine.played.get(n, step.pair)), tuple(fresh["noise"]))
+
+    def _shown(self, name: str, value: Any) -> str:
+        """A value of the journal for people."""
+        if name == "reward":
+            return self.space.amount(float(self.space.money.earned(value)))
+        if name == "next_state":
+            return self.space.state_words(value)
+        return self.space.words(value) if name == "played" else str(value)
+
+
+def _known(names: tuple[str, ...] | None) -> str:
+    return "the space has no names" if names is None else f"there are {', '.join(names[:12])}"
+
+
+def _number(value: Any) -> float:
+    """A number, or nan."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
