@@ -10,8 +10,9 @@ from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates import replay as certificates
 from surefooted.certificates.certificate import Past, Question
 from surefooted.certificates.paper import Bound, PaperCertificate
+from surefooted.certificates.proof import Proof
 from surefooted.certificates.reference import Reference
-from surefooted.certificates.replay import NOTHING, Proof, ReplayCertificate
+from surefooted.certificates.replay import NOTHING, ReplayCertificate
 from surefooted.errors import InvalidInput
 from surefooted.kernels import segments as backwards
 from surefooted.kernels.anchored import desk

@@ -13,8 +13,9 @@ from surefooted.certificates import netting
 from surefooted.certificates import replay as certificates
 from surefooted.certificates.certificate import Past, Question
 from surefooted.certificates.netting import Netting, landmark
+from surefooted.certificates.proof import Proof
 from surefooted.certificates.reference import Reference
-from surefooted.certificates.replay import Proof, ReplayCertificate
+from surefooted.certificates.replay import ReplayCertificate
 from surefooted.evaluation.margins import evaluate
 from surefooted.kernels import hitting
 from surefooted.problems.inventory import inventory

@@ -49,6 +49,10 @@ AGENTS = {
     "CUCRL2, unknown": (sf.CUCRL2, average(sf.CUCRL2, baseline=sf.Baseline(TODAY), alpha=0.3)),
     "CUCRL2, paper": (sf.CUCRL2, average(sf.CUCRL2, **REPLAY, certificate="paper", affordable=False)),
     "CUCRL2, decisions": (sf.CUCRL2, average(sf.CUCRL2, **REPLAY, condition="decisions")),
+    "CUCRL2, span": (
+        sf.CUCRL2,
+        average(sf.CUCRL2, baseline=sf.Baseline(TODAY, span=1.5), alpha=0.3, condition="decisions", allowance=9.0),
+    ),
     "UCBVI": (sf.UCBVI, episodes(sf.UCBVI)),
     "UCBVI, freedman": (sf.UCBVI, episodes(sf.UCBVI, bonus="freedman", episodes=50)),
     "EULER": (sf.EULER, episodes(sf.EULER)),
@@ -178,6 +182,8 @@ SPECIFIC = {
     "role": ["optimistic"],
     "learn_from": ["optimistic"],
     "horizon": [H + 1],
+    "rewards": [(-1.0, 1.0)],
+    "unit": ["€"],
 }
 GENERIC = [0.017, 0.6, 2.0, 3, 7, True, False, None, 0.0]
 TOGETHER = {  # what can only be changed with something else

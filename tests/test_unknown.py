@@ -10,6 +10,7 @@ import adversarial
 import adversarial_account
 import surefooted as sf
 from surefooted.certificates.martingale import BETS, LARGEST, new_bets
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.certificates.unknown import PATIENCE, UnknownAccount
 from surefooted.errors import InvalidInput
 from surefooted.evaluation.decisions import advantages
@@ -98,7 +99,9 @@ def test_the_account_is_what_the_documentation_says(seed):
     space, exact = problem.space, sf.solve.gain_and_bias(problem.mdp, problem.baseline)
     span, strict = float(np.ptp(exact.bias)) + 0.01, bool(seed % 2)
     allowance = 40 * (1 + span) if seed >= 3 else 0.0
-    account = UnknownAccount(space, sf.Baseline(problem.baseline, span=span), 0.5, 0.3, strict, allowance)
+    account = UnknownAccount(
+        space, sf.Baseline(problem.baseline, span=span), Tolerance(0.5, allowance=allowance), 0.3, strict
+    )
     slow = Slow(problem, 0.5, 0.3, span, strict, allowance)
     s, departed_once, closed = problem.start, False, 0
     for t in range(500):

@@ -49,7 +49,7 @@ class EpisodeOffer(NamedTuple):
 
 @record
 @dataclass
-class Ledger:
+class EpisodeLedger:
     """What explored episodes are proved to earn: the first ones `at_once`, the others by the bounds on each of them."""
 
     at_once: float = 0.0
@@ -61,14 +61,14 @@ class Ledger:
         self.counts[key] = self.counts.get(key, 0) + 1
         self.proved += bound
 
-    def recounted(self, bounds: dict[Key, float]) -> "Ledger":
+    def recounted(self, bounds: dict[Key, float]) -> "EpisodeLedger":
         """The same episodes, added up again with these bounds."""
         proved = self.at_once + float(sum(count * bounds[key] for key, count in self.counts.items()))
-        return Ledger(self.at_once, self.counts, proved)
+        return EpisodeLedger(self.at_once, self.counts, proved)
 
-    def copy(self) -> "Ledger":
+    def copy(self) -> "EpisodeLedger":
         """Another one that is the same."""
-        return Ledger(self.at_once, dict(self.counts), self.proved)
+        return EpisodeLedger(self.at_once, dict(self.counts), self.proved)
 
 
 class Pooling(NamedTuple):
@@ -114,8 +114,8 @@ class EpisodeCertificate:
         self.factor = np.zeros(n_states)  # [S] n_b(s) - (1 - α) n(s)
         self.share = 0.0  # what the baseline adds to the margin at least
         self.bounds: dict[Key, float] = {}  # the best lower bound on what each policy explored earns from a start
-        self.ledger = Ledger()  # of all explored episodes
-        self.since = Ledger()  # the best bound from all returns, and the episodes explored after it
+        self.ledger = EpisodeLedger()  # of all explored episodes
+        self.since = EpisodeLedger()  # the best bound from all returns, and the episodes explored after it
         self.pooled: PooledReturns | None = None  # from the first explored episode on
         self.under_way: tuple[int, float] | None = None  # start and guess of an explored episode that is not over
         self.n_explored = 0
@@ -240,7 +240,7 @@ class EpisodeCertificate:
         self.pooled.add(total, guess, s)
         self.under_way, lower = None, self.pooled.lower
         if lower > self.since.proved:
-            self.since = Ledger(lower, {}, lower)
+            self.since = EpisodeLedger(lower, {}, lower)
 
     def _highest(self, most: float) -> float:
         """Where guesses are cut: at what the baseline earns, at most, from the starts seen so far."""

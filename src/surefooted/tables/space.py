@@ -91,6 +91,11 @@ class Space:
         for name, value in (contents | {"state_names": state_names, "action_names": action_names}).items():
             object.__setattr__(self, name, value)
 
+    def to_record(self) -> dict[str, Any]:
+        """The arguments that build it again."""
+        told = {"pair_ptr": self.pair_ptr, "pair_action": self.pair_action, "rewards": (self.low, self.high)}
+        return told | {"unit": self.unit, "states": self.state_names, "actions": self.action_names}
+
     @classmethod
     def full(cls, n_states: int, n_actions: int, r_max: float | None = None, **options: Any) -> "Space":
         """The space in which every action is available in every state; options as for `Space`."""
