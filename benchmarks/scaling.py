@@ -15,7 +15,8 @@ from measure import Table, machine, race, slope
 
 import surefooted as sf
 from surefooted import planning
-from surefooted.certificates.replay import Ledger, Past
+from surefooted.certificates.certificate import Past
+from surefooted.certificates.replay import ReplayCertificate
 from surefooted.studies.figures import COLOURS, STYLE, save
 
 Lines = dict[str, tuple[list[float], list[float]]]  # name: what it grows with, and seconds
@@ -100,8 +101,8 @@ def by_policies() -> Lines:
 
 def prover(known: sf.Baseline, name: str, plausible: Any, past: Past) -> Any:
     """A review by a certificate that has proved nothing yet."""
-    ledger = Ledger(known, 0.05, induction=name == "induction")
-    return lambda: ledger.prove(plausible, past)
+    certificate = ReplayCertificate(known, 0.05, induction=name == "induction")
+    return lambda: certificate.prove(plausible, past)
 
 
 PANELS = {
