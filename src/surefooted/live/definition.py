@@ -47,6 +47,7 @@ class Definition:
       `seed`: as for `CUCRL2`.
     - `learner`: who proposes, "ucrl2" or "psrl"; `confidence`: the name of its set; `knowledge`: what is known.
     - `rules`: which accounts there are, and what is assumed of outcomes, sites and people (see `FleetRules`).
+    - `deadline`: for how many hours a person may answer a question in approval mode.
     - `drift`: the probability of a false alarm that something has changed; None: δ / 10; 0: no test.
     - `counts`: what the learner knows already, and `inherits`: where that comes from, in words.
     """
@@ -62,6 +63,7 @@ class Definition:
     checkpoints: Any = None
     patience: float = 0.01
     seed: int = 0
+    deadline: float = 24.0  # hours
     learner: str = "ucrl2"
     confidence: str = "likelihood"
     knowledge: Knowledge | None = None
@@ -78,6 +80,8 @@ class Definition:
             faults.append(f"confidence {self.confidence!r}: there are {', '.join(CONFIDENCES)}")
         if self.drift is not None and not 0 <= self.drift < 1:
             faults.append(f"drift {self.drift} must be a probability below 1")
+        if not 0 < self.deadline < 1e6:
+            faults.append(f"deadline {self.deadline} must be a positive number of hours")
         if faults:
             raise InvalidInput("no such deployment", faults)
         share = self.delta / 2 if self.knowledge is not None else self.delta
@@ -117,6 +121,7 @@ class Definition:
             "checkpoints",
             "patience",
             "seed",
+            "deadline",
             "learner",
             "confidence",
             "drift",

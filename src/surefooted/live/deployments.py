@@ -47,7 +47,7 @@ class LiveStore(Store):
         counts : other observations that teach it, such as those of a log
         who, note : who creates it, and why
         options : delta, strict, tolerance, allowance, floor, checkpoints, patience, seed, learner, confidence,
-            knowledge, drift (see `Definition`);
+            knowledge, drift, deadline (see `Definition`);
             accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
 
         """

@@ -110,9 +110,8 @@ class Machine:
 
     def _on_expire(self, event: Event, steps: Steps) -> None:
         n = event.body["decision"]
-        self.played.pop(n, None)
         self.noise.pop(n, None)
-        self.fleet.expire(n)
+        self.fleet.expire(n, self.played.pop(n, None))
 
     def _on_approve(self, event: Event, steps: Steps) -> None:
         del self.waiting[event.body["decision"]]
