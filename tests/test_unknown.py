@@ -16,6 +16,7 @@ from surefooted.errors import InvalidInput
 from surefooted.evaluation.decisions import advantages
 from surefooted.kernels import telescope as kernels
 from surefooted.kernels.account import PROVED
+from surefooted.problems.problem import Problem
 from surefooted.sets.plausible import Plausible
 from surefooted.testing import check_agent, check_promise
 
@@ -31,7 +32,8 @@ def agent_for(problem, alpha=0.2, span=1.0, **options):
 class Slow:
     """The account as the documentation tells it: every step is kept, every bound computed from all of them."""
 
-    def __init__(self, problem, alpha, delta, span, strict, allowance):
+    def __init__(self, problem, alpha, delta, span, strict, allowance, added=0.0):
+        self.added = added  # in each step, beside α times the gain
         self.alpha, self.delta, self.H, self.r_max = alpha, delta, span, problem.space.r_max
         self.opening = allowance - (span if strict else 0.0)
         self.seen = [[] for _ in range(problem.space.n_pairs)]  # (reward, next state) of every visit
@@ -67,7 +69,7 @@ class Slow:
         phases, m = self.phases + (departs and not self.is_open), len(self.phase) + departs
         proved = sum(r for r, *_ in self.phase) - self.H * phases - self.luck(self.phase, 1, self.delta / 2)
         gains = (self.low, self.high)
-        return self.opening + min(proved - m * g + self.alpha * (self.t + departs) * g for g in gains)
+        return self.opening + min(proved - m * g + (self.alpha * g + self.added) * (self.t + departs) for g in gains)
 
     def settle(self, k, reward, s_next, departed):
         before = self.seen[k]
@@ -92,6 +94,27 @@ class Slow:
                 self.is_open, self.idle, self.rests = False, 0, self.rests + 1
 
 
+def test_only_what_is_earned_above_the_floor_matters():
+    """The same problem in another unit, with rewards below 0 and the floor at the lowest: the same run."""
+    rng, runs = np.random.default_rng(3), []
+    p, r = rng.dirichlet(np.ones(4) / 2, size=(4, 2)), np.round(rng.random((4, 2)), 2)
+    for low in (0.0, -4.0):
+        mdp = sf.TabularMDP.from_arrays(p, r + low, rewards=(low, low + 1), noise=sf.Noise("bernoulli"))
+        problem = Problem("shifted", mdp, sf.Policy.always(mdp.space, 0), 0)
+        agent = agent_for(problem, alpha=0.4, floor=low, tolerance=0.05, allowance=5.0)
+        runs.append((sf.simulate(problem, agent, 6_000, seed=5), agent.account.gain_bounds, problem))
+    (one, bounds, _), (other, shifted, problem) = runs
+    assert 0 < one.baseline_steps < 6_000 and one.pairs.tolist() == other.pairs.tolist()
+    assert shifted == pytest.approx([bound - 4 for bound in bounds])
+    exact = sf.evaluate(other, problem, 0.4, floor=-4.0, tolerance=0.05, allowance=5.0)
+    assert exact.decisions.violations == 0
+    low = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline, span=3.0), alpha=0.4, condition="decisions")
+    sf.simulate(problem, low, 2_000, seed=5)  # what it earns above 0 is nothing: nothing ever departs
+    assert not low.account.arrays.departures.any()
+    with pytest.raises(InvalidInput, match="checkpoints"):
+        agent_for(problem, floor=-4.0, checkpoints=7)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_account_is_what_the_documentation_says(seed):
     rng = np.random.default_rng(seed)
@@ -102,7 +125,7 @@ def test_the_account_is_what_the_documentation_says(seed):
     account = UnknownAccount(
         space, sf.Baseline(problem.baseline, span=span), Tolerance(0.5, allowance=allowance), 0.3, strict
     )
-    slow = Slow(problem, 0.5, 0.3, span, strict, allowance)
+    slow = Slow(problem, 0.5, 0.3, span, strict, allowance, added=0.02 - 0.5 * tolerance.floor)
     s, departed_once, closed = problem.start, False, 0
     for t in range(500):
         proposal = adversarial.a_baseline(rng, problem.mdp, "random")

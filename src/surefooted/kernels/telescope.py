@@ -218,8 +218,8 @@ def play_decisions(
             k = draw_from(coins[t], rules.weights, world.pair_ptr[s], world.pair_ptr[s + 1])
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[k], world.next_ptr[k + 1])]
         draw = draws[t, 1] if world.noise != NO_NOISE else 0.0
-        reward = noisy_reward(draw, world.r[k], world.r_max, world.noise, world.scale)
-        settle(account, k, reward, s, departed)
+        reward = world.low + noisy_reward(draw, world.r[k], world.r_max, world.noise, world.scale)
+        settle(account, k, reward - world.low, s, departed)
         steps.pairs[t], steps.rewards[t], steps.next_states[t] = k, reward, s
         allowed[k] -= 1
         if allowed[k] <= 0:
