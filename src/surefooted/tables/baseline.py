@@ -110,7 +110,6 @@ class Baseline:
 
         >>> import surefooted as sf
         >>> problem = sf.problems.riverswim()
-        >>> agent = sf.agents.FixedPolicy(problem.baseline)
         >>> sf.write_history("today.parquet", sf.simulate(problem, sf.UCRL2(problem.space), 100))
         >>> history = sf.read_history("today.parquet", problem.space)
         >>> baseline = sf.Baseline.from_history(history, problem.baseline)
