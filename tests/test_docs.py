@@ -41,7 +41,8 @@ def test_the_examples_run(block, tmp_path, monkeypatch):
     exec(compile(block, "example", "exec"), {})
 
 
-def test_the_numbers_of_the_first_examples_are_right():
+def test_the_numbers_of_the_first_examples_are_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     live, exact, _, episodes = re.findall(r"```python\n(.*?)```", FIRST.read_text(), re.DOTALL)
     (short,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     space: dict = {}

@@ -395,7 +395,8 @@ def test_restored_after_trust_it_does_not_go_back_to_what_was_contradicted(kind)
 
 def but_trust(agent):
     """Its state, whatever it was built with and told to trust since."""
-    state = {name: value for name, value in agent.state_dict().items() if name not in ("identity", "checksum")}
+    state = agent._contents()
+    state["learner"] = agent.learner._contents()
     (state if "belief" in state else state["learner"])["belief"].pop("trusted")
     return state
 
