@@ -37,6 +37,7 @@ _HOMES = {
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
     "draw": "surefooted.evaluation.pictures",
+    "estimate_baseline": "surefooted.certificates.estimate",
     "evaluate": "surefooted.evaluation.margins",
     "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from surefooted.agents.psrl import PSRL as PSRL
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
+    from surefooted.certificates.estimate import estimate_baseline as estimate_baseline
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History
     from surefooted.data.reading import read_history as read_history
