@@ -13,6 +13,7 @@ import pytest
 
 import surefooted as sf
 from surefooted import studies
+from surefooted.cli import studies as cli_studies
 from surefooted.studies import columns, figures, parts, realisation, report, spec, statistics
 from surefooted.studies.building import build_agent, build_problem
 
@@ -141,6 +142,23 @@ def test_episodes_are_judged_by_both_conditions(tmp_path):
         assert results.column(setting, "min_margin").tolist() == [found.margin.min()]
     by_steps = results.column(study.settings[-1], "baseline_steps")[0]
     assert 0 < by_steps < results.column(study.settings[1], "baseline_steps")[0]
+
+
+def test_amounts_are_named_in_the_unit_of_the_problem(tmp_path, capsys):
+    """In figures, in the report and on the terminal, and only amounts."""
+    told = {"name": "inventory", "unit": "€", "noise": {"kind": "uniform", "scale": 0.1}}
+    agents = {"ucrl2": {"kind": "UCRL2"}, "cucrl2": {"kind": "CUCRL2", "alpha": 0.2}}
+    raw = {"name": "money", "steps": 300, "problem": told, "realisations": 2, "agents": agents}
+    results = studies.run_study(studies.parse(raw), tmp_path / "money", jobs=1)
+    loaded = studies.load(tmp_path / "money")
+    assert (results.truth.money, loaded.truth.money) == ("€", "€")
+    page = Path(report.make_report(loaded)).read_text(encoding="utf-8")
+    assert "regret (€)" in page and "smallest margin (€)" in page and "baseline steps (€)" not in page
+    label, _, _ = drawn(loaded)
+    assert label.endswith("(€)")
+    cli_studies._print_settings(statistics.table(loaded), [loaded])
+    head = capsys.readouterr().out.splitlines()[0]
+    assert "regret (€)" in head and "s/run (€)" not in head
 
 
 def only(results, *agents):

@@ -1,7 +1,7 @@
 """The commands about studies: `run`, `reproduce`, `figures`, `report`, `compare` and `verify`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +147,7 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
         click.echo(line, err=True)
     titles = distinct_titles(several)
     rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
-    _print_settings(rows, {results.study.unit for results in several})
+    _print_settings(rows, several)
     for path in draw(several, out, formats):
         click.echo(path, err=True)
 
@@ -209,7 +209,7 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
         settings = [_without_nan(row) for row in rows]
         print_json({"study": study.name, "directory": str(results.path), "settings": settings})
     else:
-        _print_settings(rows, {study.unit})
+        _print_settings(rows, [results])
     return results if shard[1] == 1 else None
 
 
@@ -224,12 +224,17 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def _print_settings(rows: list[dict[str, Any]], units: set[str]) -> None:
-    """A line for each setting, each mean with the half-width of its 95 % confidence interval."""
+def _print_settings(rows: list[dict[str, Any]], several: "Sequence[Results]") -> None:
+    """A line for each setting of some studies, each mean with the half-width of its 95 % confidence interval."""
+    from surefooted.studies.columns import AMOUNTS
+    from surefooted.studies.results import common_unit
     from surefooted.studies.statistics import cell, shown
 
-    summaries, unit = [summary for summary in shown(rows) if summary.short], " or ".join(sorted(units, reverse=True))
-    head = ["setting", "runs", *(summary.short.format(unit=unit) for summary in summaries)]
+    summaries = [summary for summary in shown(rows) if summary.short]
+    unit, head = " or ".join(sorted({results.study.unit for results in several}, reverse=True)), ["setting", "runs"]
+    for summary in summaries:
+        words = summary.short.format(unit=unit)
+        head.append(common_unit(several, words) if summary.name in AMOUNTS else words)
     lines = [[r["setting"], str(r["realisations"]), *(cell(s, r, thousands="") for s in summaries)] for r in rows]
     print_table([head, *lines], right=set(range(1, len(head))))
 

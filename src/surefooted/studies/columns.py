@@ -121,3 +121,5 @@ SUMMARIES = (  # in the order of the tables
 )
 # A claim of a study can be about these columns of a run.
 NUMBERS = tuple(c.name for c in RUNS if c.kind is not str and not c.is_key and not c.may_be_null)
+# Columns that are amounts of reward, in the unit of the problem.
+AMOUNTS = frozenset(c.name for c in (*RUNS, *CURVE) if c.unit == "reward")

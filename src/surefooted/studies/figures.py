@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from surefooted.errors import InvalidInput
 from surefooted.evaluation.pictures import draw_sketch, literally
 from surefooted.studies.columns import DECISIONS, kept
-from surefooted.studies.results import Results
+from surefooted.studies.results import Results, common_unit
 from surefooted.studies.spec import Setting
 from surefooted.studies.statistics import interval
 from surefooted.tables.files import replacing
@@ -64,7 +64,9 @@ def regret(ax: "Axes", results: Results) -> None:
         _band(ax, steps, curves, setting)
     if (truth := results.truth) is not None:
         ax.plot(truth.step, truth.baseline_regret, label=ALWAYS, **BASELINE)
-    ax.set(xlabel=_axis(results), ylabel=REGRETS[column], xlim=(0, results.study.length), ylim=(0, None))
+    ax.set(
+        xlabel=_axis(results), ylabel=results.in_unit(REGRETS[column]), xlim=(0, results.study.length), ylim=(0, None)
+    )
     _legend(ax, "upper left")
 
 
@@ -121,7 +123,7 @@ def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
     ax.axhline(0, color="black", linewidth=1)
     ax.set_yscale("symlog", linthresh=10)
     label = f"margin{named.on_axis} (thin: smallest)"
-    ax.set(xlabel=_axis(results), ylabel=label, xlim=(0, last or results.study.length))
+    ax.set(xlabel=_axis(results), ylabel=results.in_unit(label), xlim=(0, last or results.study.length))
     _legend(ax, "lower right")
 
 
@@ -239,7 +241,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
                     shown = Setting(i, setting.agent, setting.alpha, label)
                     _band(ax, steps, curves, shown)
                     i += 1
-            ax.set(xlabel=units.copy().pop(), ylabel=REGRETS.get(column, name))
+            ax.set(xlabel=units.copy().pop(), ylabel=common_unit(several, REGRETS.get(column, name)))
             _legend(ax, "upper left")
             written += save(figure, folder / name, formats)
     return written

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefooted.studies.columns import DECISIONS, kept
+from surefooted.studies.columns import AMOUNTS, DECISIONS, kept
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
@@ -64,7 +64,7 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     about = f"Unfinished: {done} of {asked} runs of {about}" if done < asked else about
     body.append(f"<p class=soft>{_text(about)}</p><p>{_text(study.about)}</p>")
     body.append(f"<p>{_text(_verdict(rows))}</p>")
-    body.append("<h2>Results</h2>" + _results(rows, study.unit))
+    body.append("<h2>Results</h2>" + _results(rows, results))
     body.append("<div class=figures>")
     body += [_figure(figures[name], caption) for name, caption in CAPTIONS.items() if name in figures]
     notes = [*results.remarks, *([results.lack] if results.lack else [])]
@@ -96,10 +96,13 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     return " ".join(said)
 
 
-def _results(rows: list[dict[str, Any]], unit: str) -> str:
+def _results(rows: list[dict[str, Any]], results: Results) -> str:
     """The table of the settings."""
     summaries = shown(rows)
-    head = ["setting", "runs", *(summary.heading.format(unit=unit) for summary in summaries)]
+    head = ["setting", "runs"]
+    for summary in summaries:
+        words = summary.heading.format(unit=results.study.unit)
+        head.append(results.in_unit(words) if summary.name in AMOUNTS else words)
     lines = [
         [row["setting"], str(row["realisations"]), *(cell(s, row, THIN_SPACE, "\u00a0") for s in summaries)]
         for row in rows

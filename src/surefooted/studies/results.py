@@ -1,6 +1,7 @@
 """The results of a study: its tables, for figures, reports and analyses of your own."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -44,6 +45,11 @@ class Results:
             raise UnreadableFile("\n".join([f"{folder.path} holds no finished run yet", *folder.remarks]))
         remarks = tuple(dict.fromkeys(folder.remarks))
         return cls(folder.study, tables.runs, tables.curves, folder.manifest(), folder.path, truth, remarks)
+
+    def in_unit(self, words: str) -> str:
+        """The name of an amount, with the unit of rewards if the problem has one."""
+        unit = self.truth.money if self.truth is not None else ""
+        return f"{words} ({unit})" if unit else words
 
     @property
     def lack(self) -> str:
@@ -90,3 +96,9 @@ def load(path: str | Path) -> Results:
     """
     folder = Folder.at(path)
     return Results.of(folder, folder.tables(), folder.truth())
+
+
+def common_unit(several: Sequence[Results], words: str) -> str:
+    """The name of an amount, with the unit of rewards if it is the same in all of these results."""
+    named = {results.in_unit(words) for results in several}
+    return named.pop() if len(named) == 1 else words

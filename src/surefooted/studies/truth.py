@@ -38,16 +38,19 @@ class Truth:
     - `baseline_regret`: the expected regret of always playing the baseline until then, [points].
     - `printed`: the numbers about the problem that the paper prints.
     - `sketch`: the picture of the problem; None if its exact answers cannot be computed.
+    - `money`: the unit of rewards, such as "€"; empty if they have none.
     """
 
     NAMES: ClassVar = (  # of the arrays in a file
         *("step", "baseline_regret", "printed_words", "printed_paper", "printed_ours", "sketch_title"),
         *("sketch_measure", "panel_titles", "panel_glyphs", "panel_values", "state_labels", "axes", "positions"),
+        "money",
     )
     step: Ints
     baseline_regret: Floats
     printed: tuple[Printed, ...]
     sketch: Sketch | None
+    money: str = ""
 
     @classmethod
     def of(cls, study: StudySpec, problem: Problem) -> Self:
@@ -58,7 +61,7 @@ class Truth:
             shown = sketch(problem)
         except NotConverged:
             shown = None
-        return cls(study.recorded, baseline_regret(problem, study.recorded), printed, shown)
+        return cls(study.recorded, baseline_regret(problem, study.recorded), printed, shown, problem.space.unit)
 
     def columns(self) -> dict[str, Any]:
         """The named arrays of a file."""
@@ -69,6 +72,7 @@ class Truth:
             "printed_paper": np.array([fact.paper for fact in self.printed], dtype=np.float64),
             "printed_ours": np.array([fact.ours for fact in self.printed], dtype=np.str_),
         }
+        columns |= {"money": np.array(self.money)} if self.money else {}
         if self.sketch is None:
             return columns
         columns |= {
@@ -90,7 +94,8 @@ class Truth:
             raise InvalidInput("this is no truth of a study", [f"{lost.shape} regrets at {step.shape} steps"])
         printed = zip(*(columns[f"printed_{name}"].tolist() for name in ("words", "paper", "ours")), strict=True)
         shown = _sketch(columns) if "sketch_title" in columns else None
-        return cls(step, lost, tuple(Printed(str(w), float(p), str(o)) for w, p, o in printed), shown)
+        money = str(columns.get("money", ""))
+        return cls(step, lost, tuple(Printed(str(w), float(p), str(o)) for w, p, o in printed), shown, money)
 
 
 def baseline_regret(problem: Problem, steps: Ints) -> Floats:
