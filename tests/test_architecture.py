@@ -14,7 +14,7 @@ import surefooted
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
     {"errors", "arrays"},
-    {"codec"},
+    {"codec", "own_code"},
     {"kernels"},
     {"tables"},
     {"data"},
@@ -28,6 +28,7 @@ ORDER = [
     {"solve"},
     {"simulation"},
     {"evaluation"},
+    {"forecast"},
     {"bandits"},
     {"gym"},
     {"testing"},

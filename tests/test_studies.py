@@ -114,7 +114,7 @@ def test_every_fault_of_a_study_is_named_at_once_with_its_path():
 )
 def test_what_is_wrong_is_said(override, words):
     with pytest.raises(SurefootedError, match=words):
-        building.check(study_of(SMALL, override))
+        building.check(study_of(SMALL, override), allow_code=True)
 
 
 def test_a_resolved_study_is_the_same_study():
@@ -348,9 +348,9 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     study = fragile_study(tmp_path)
     monkeypatch.setattr(
-        running, "check", lambda study: building.build_problem(study.problem)
+        running, "check", lambda study, allow_code: building.build_problem(study.problem)
     )  # building the agent here would kill the tests
-    found = studies.run_study(study, tmp_path / "out", jobs=2, engine_name=name)
+    found = studies.run_study(study, tmp_path / "out", jobs=2, engine_name=name, allow_code=True)
     assert found.runs.num_rows == 8 and (tmp_path / "marks" / "killed").exists()
     plain = study_of(SMALL, "agents.fragile={kind='UCRL2'}", "realisations=2")
     expected = studies.run_study(plain, tmp_path / "plain", jobs=1)
@@ -362,14 +362,14 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-    monkeypatch.setattr(running, "check", lambda study: building.build_problem(study.problem))
+    monkeypatch.setattr(running, "check", lambda study, allow_code: building.build_problem(study.problem))
     study = fragile_study(tmp_path, "raise")
     with pytest.raises(SurefootedError, match=r"(?s)1 runs failed.*a bug in an agent"):
-        studies.run_study(study, tmp_path / "out", jobs=1)
+        studies.run_study(study, tmp_path / "out", jobs=1, allow_code=True)
     (error,) = (tmp_path / "out" / "errors").iterdir()
     assert "Traceback" in error.read_text()
     assert studies.load(tmp_path / "out").runs.num_rows == 7
-    assert studies.run_study(study, tmp_path / "out", jobs=1).runs.num_rows == 8
+    assert studies.run_study(study, tmp_path / "out", jobs=1, allow_code=True).runs.num_rows == 8
 
 
 @pytest.mark.slow
@@ -508,7 +508,7 @@ def test_own_problems_and_agents_from_files_and_modules(tmp_path, monkeypatch):
     (tmp_path / "b.toml").write_text(
         'name="b"\nsteps=50\nrealisations=1\n[problem]\nname="mine:river"\nn=4\n[agents.x]\nkind="mine:Agent"\ndelta=0.2\n'
     )
-    found = [studies.run_study(studies.read(f"{name}.toml"), tmp_path / name, jobs=1) for name in "ab"]
+    found = [studies.run_study(studies.read(f"{n}.toml"), tmp_path / n, jobs=1, allow_code=True) for n in "ab"]
     assert found[0].runs["regret"].to_pylist() == found[1].runs["regret"].to_pylist()
 
 

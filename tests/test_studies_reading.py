@@ -56,7 +56,7 @@ def opened(monkeypatch):
 
 
 def run(out, **changes):
-    return studies.run_study(studies.parse(tomllib.loads(SMALL) | changes), out)
+    return studies.run_study(studies.parse(tomllib.loads(SMALL) | changes), out, allow_code=True)
 
 
 def test_a_study_that_is_run_parses_each_run_once_and_never_reads_its_tables(tmp_path, opened):
@@ -199,7 +199,10 @@ def test_a_received_directory_is_shown_without_importing_what_its_study_names(tm
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     hostile = tmp_path / "hostile.py"
-    hostile.write_text("import surefooted as sf\nriver = sf.problems.riverswim\nAgent = sf.UCRL2\n")
+    hostile.write_text(
+        "import surefooted as sf\ndef river(**parameters):\n    return sf.problems.riverswim(**parameters)\n"
+        "class Agent(sf.UCRL2):\n    pass\n"
+    )
     run(tmp_path / "out", problem={"name": "hostile:river", "n_states": 4}, agents={"mine": {"kind": "hostile:Agent"}})
     monkeypatch.delitem(sys.modules, "hostile")
     hostile.write_text("raise SystemExit('imported')")

@@ -38,6 +38,7 @@ _HOMES = {
     "UCRL2": "surefooted.agents.ucrl2",
     "draw": "surefooted.evaluation.pictures",
     "evaluate": "surefooted.evaluation.margins",
+    "forecast": "surefooted.forecast.forecast",
     "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
     "write_history": "surefooted.data.writing",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from surefooted.errors import SurefootedError as SurefootedError
     from surefooted.evaluation.margins import evaluate as evaluate
     from surefooted.evaluation.pictures import draw as draw
+    from surefooted.forecast.forecast import forecast as forecast
     from surefooted.knowledge.knowledge import Knowledge as Knowledge
     from surefooted.knowledge.mechanics import Mechanics as Mechanics
     from surefooted.problems import Problem as Problem

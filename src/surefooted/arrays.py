@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 SUM_TOLERANCE = 1e-9  # how far from 1 probabilities may sum; within it, they are divided by their sum
 SUM_ROUNDING = 1e-14  # probabilities whose sum is this close to 1 stay as they are: saving and loading change no digit

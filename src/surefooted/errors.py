@@ -1,6 +1,7 @@
 """The errors of this package. Each says what is wrong, where, and what to do."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 _SHOWN = 50  # faults in the message; `.faults` has all of them
 
@@ -33,6 +34,16 @@ class InvalidInput(SurefootedError, ValueError):
     def __reduce__(self) -> tuple[type["InvalidInput"], tuple[str, tuple[str, ...], str]]:
         """Pickle by the constructor's arguments, so that another process gets the same error."""
         return type(self), (self.what, self.faults, self.hint)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A sentence, after a space, if a known name is close to this one; nothing otherwise.
+
+    >>> did_you_mean("stepz", ["steps", "seed"])
+    " Did you mean 'steps'?"
+    """
+    close = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 class UnreadableFile(SurefootedError, ValueError):

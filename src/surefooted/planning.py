@@ -1,4 +1,8 @@
-"""From a set of plausible MDPs to an optimistic policy, and to bounds on what a policy earns; also from one MDP."""
+"""From a set of plausible MDPs to an optimistic policy, and to bounds on what a policy earns; also from one MDP.
+
+Rewards, gains and values are counted from the `low` of the space, as in the set (`tables.money`); `Plan.earns` has the
+bounds on the gain in the user's unit.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +42,12 @@ class Plan:
     def gain(self) -> float:
         """g_n, the middle of the bounds (Fig. `evi`)."""
         return (self.lower + self.upper) / 2
+
+    @property
+    def earns(self) -> tuple[float, float]:
+        """The bounds on the gain, in the user's unit."""
+        money = self.policy.space.money
+        return float(money.earned(self.lower)), float(money.earned(self.upper))
 
     @property
     def span(self) -> float:

@@ -100,8 +100,10 @@ class AveragePlayer(Player[L]):
         """Learn from steps that a simulator played with `episode`, `coin` and `allowed`; how many of them count.
 
         Steps after the first that contradicts what was declared do not: the agent plans again there. The simulator has
-        counted `allowed` down. `noise` [n, C] is for mechanics that observe it.
+        counted `allowed` down. Rewards are in the user's unit; from here on, they are counted from `low`. `noise`
+        [n, C] is for mechanics that observe it.
         """
+        rewards = self.space.money.counted(rewards)
         impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
         taken = len(pairs) if impossible < 0 else impossible + 1
         np.add.at(self.allowed, pairs[taken:], 1)

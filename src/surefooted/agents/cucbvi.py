@@ -17,11 +17,12 @@ from surefooted.arrays import is_whole
 from surefooted.certificates.account import Account
 from surefooted.certificates.episodes import EpisodeCertificate, EpisodeOffer, Pooling
 from surefooted.certificates.shares import Shares, share
+from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import NOT_EXPLORED, BaselineCheck, all_explored
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
-from surefooted.tables.baseline import Baseline
+from surefooted.tables.baseline import Baseline, baseline_argument
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
@@ -41,11 +42,14 @@ class CUCBVI(EpisodeSteps):
     space : the states and their actions
     horizon : H, the number of steps of an episode
     baseline : the policy in use today, with its values if they are known
-    alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
+    alpha : the share of what the baseline earns that may be lost, between 0 and 1; 0 with an allowance or a tolerance
     delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
     learner : what proposes policies and bounds them; UCBVI's unless given
     condition : "replay" (the paper's) or "decisions", which needs the baseline's values of all stages
-    allowance : for "decisions", an amount that may be lost in all, beside alpha
+    tolerance, allowance : an amount that may be lost in each step, and one in all, beside alpha
+    floor : the level that the earnings of a step are measured from, for alpha; 0 unless given
+    checkpoints : keep the condition after every so many episodes, or after those of a list and each one after the last;
+        None: after every episode
     learn_from : for "replay", as the three that follow: "all" episodes, or the "optimistic" ones only (the paper)
     reevaluate : True: bound past policies again with today's set and keep the best bound. False (the paper): keep the
         bound from when each was played
@@ -82,7 +86,10 @@ class CUCBVI(EpisodeSteps):
         delta: float | None = None,
         learner: EpisodicLearner | EpisodicPlayer | None = None,
         condition: Condition = "replay",
+        tolerance: float = 0.0,
         allowance: float = 0.0,
+        floor: float | None = None,
+        checkpoints: Checkpoints | None = None,
         learn_from: Literal["all", "optimistic"] = "all",
         reevaluate: bool = True,
         pooled: bool | None = None,
@@ -92,8 +99,12 @@ class CUCBVI(EpisodeSteps):
     ) -> None:
         if not is_whole(horizon, 1):
             raise InvalidInput("no such agent", [f"horizon {horizon} must be a positive whole number"])
-        faults = baseline_faults(baseline, space, int(horizon))
-        faults += condition_faults(condition, baseline, alpha, allowance)
+        if faults := baseline_argument(baseline):
+            raise InvalidInput("no such agent", faults)
+        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
+        may_lose = Tolerance.parse(alpha, faults, **amounts)
+        faults += may_lose.value_faults(baseline.start_values, int(horizon), space.money) if not faults else []
+        faults += baseline_faults(baseline, space, int(horizon)) + condition_faults(condition, baseline)
         if learn_from not in ("all", "optimistic"):
             faults.append(f"learn_from {learn_from!r} must be 'all' or 'optimistic'")
         if learn_from == "optimistic" and baseline.values is None:
@@ -127,10 +138,10 @@ class CUCBVI(EpisodeSteps):
             raise InvalidInput("no such agent", faults)
         self.shares: Shares = shares
         self.pooling = Pooling(shares.of_outcomes, horizon * space.r_max) if pooled else None
-        account = Account(space, baseline, alpha, shares.of_outcomes, allowance=allowance) if by_account else None
+        account = Account(space, baseline, may_lose, shares.of_outcomes) if by_account else None
         held = held or UCBVILearner(space, horizon, delta=shares.of_learner, **options)
         super().__init__(held, seed, account)
-        self.baseline, self.alpha, self.condition = baseline, alpha, condition
+        self.baseline, self.tolerance, self.alpha, self.condition = baseline, may_lose, may_lose.alpha, condition
         self.learn_from, self.reevaluate = learn_from, reevaluate
         self.certificate = self._new_certificate()  # with an account, it stays empty
         self.policy_id(baseline.policy)  # policy 0
@@ -154,7 +165,7 @@ class CUCBVI(EpisodeSteps):
             return self._play_baseline(s, wording.PROPOSES_BASELINE)
         offer = self._offer(policy, s)  # step 2
         if not offer.enough:  # step 3
-            return self._play_baseline(s, wording.episode_does_not_pay(*offer))
+            return self._play_baseline(s, wording.episode_does_not_pay(*self._shown(offer)))
         if self.check.spot_check_is_due(s):
             return self._play_baseline(s, wording.SPOT_CHECK)
         return self._explore(policy, s, offer)
@@ -174,7 +185,7 @@ class CUCBVI(EpisodeSteps):
         return self.certificate.offer(known, s, offer.bound)
 
     def _explore(self, policy: Policy, s: int, offer: EpisodeOffer) -> tuple[Policy, Decision]:
-        decision = self._decision("optimistic", wording.episode_pays(*offer), self.policy_id(policy))
+        decision = self._decision("optimistic", wording.episode_pays(*self._shown(offer)), self.policy_id(policy))
         self.certificate.explored(decision.policy, s, offer.bound)
         return policy, decision
 
@@ -217,8 +228,16 @@ class CUCBVI(EpisodeSteps):
 
     def _new_certificate(self) -> EpisodeCertificate:
         """One that has seen no episode."""
-        values = self.baseline.start_values
-        return EpisodeCertificate(self.space.n_states, self.alpha, values, self.reevaluate, self.pooling)
+        values = self.baseline.values_counted(self.horizon)
+        if values is not None and values.ndim == 2:
+            values = np.asarray(values[0])
+        zero = self.horizon * (self.tolerance.floor - self.space.low)  # where the share begins, counted from `low`
+        own = (self.tolerance, values, self.reevaluate, self.pooling)
+        return EpisodeCertificate(self.space.n_states, *own, zero=zero, horizon=self.horizon)
+
+    def _shown(self, offer: EpisodeOffer) -> tuple[float, float, Space]:
+        """What an episode is proved to earn, in the user's unit, the margin after it, and the space."""
+        return offer.bound + self.horizon * self.space.low, offer.margin, self.space
 
     def _bound_baseline(self) -> None:
         """Tell the certificate what the baseline earns, if that has to be estimated."""
@@ -258,10 +277,9 @@ class CUCBVI(EpisodeSteps):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        names = ("baseline", "alpha", "delta", "condition", "learn_from", "reevaluate")
+        names = ("baseline", "delta", "condition", "learn_from", "reevaluate")
         own = {name: getattr(self, name) for name in names} | {"patience": self.effort.patience}
-        allowance = 0.0 if self.account is None else self.account.allowance
-        return super().arguments() | own | {"pooled": self.pooling is not None, "allowance": allowance}
+        return super().arguments() | own | self.tolerance.shows | {"pooled": self.pooling is not None}
 
     def _contents(self) -> dict[str, Any]:
         own = {"certificate": self.certificate.state_dict(), "effort": self.effort.state_dict()}

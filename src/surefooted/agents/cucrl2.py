@@ -22,12 +22,13 @@ from surefooted.certificates.certificate import Certificate, Offer, Past, Questi
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
 from surefooted.certificates.shares import share
+from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.baseline import Baseline
+from surefooted.tables.baseline import Baseline, baseline_argument
 from surefooted.tables.space import Space
 
 CertificateName = Literal["paper", "reevaluated", "segments", "induction"]
@@ -48,13 +49,16 @@ class CUCRL2(StepByStep[AverageLearner]):
     ----------
     space : the states and their actions
     baseline : the policy in use today, with its gain and bias if they are known
-    alpha : the share of the baseline's reward that may be lost, between 0 and 1; 0 if there is an allowance
+    alpha : the share of what the baseline earns that may be lost, between 0 and 1; 0 with an allowance or a tolerance
     delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
     learner : what proposes policies; UCRL2's unless given
     condition : "replay" (the paper's) or "decisions", which explores far sooner and needs gain and bias of the baseline
     strict : keep a reserve for the way back to the baseline; without it (the paper), the condition can be violated
         while the baseline recovers
-    allowance : for "decisions", an amount that may be lost in all, beside alpha
+    tolerance, allowance : an amount that may be lost in each step, and one in all, beside alpha
+    floor : the level that earnings are measured from, for alpha; 0 unless given
+    checkpoints : keep the condition after every so many steps, or after those of a list and each step after the last;
+        None: after every step
     certificate : for "replay": "induction", "segments", "reevaluated" (the paper's experiments) or "paper" (its
         analysis); so are `affordable`, `minimum` and `patience`
     affordable : explore for as many steps as the budget pays for, at least `minimum`; False (the paper): for all
@@ -93,7 +97,10 @@ class CUCRL2(StepByStep[AverageLearner]):
         learner: AverageLearner | AveragePlayer[Any] | None = None,
         condition: Condition = "replay",
         strict: bool = True,
+        tolerance: float = 0.0,
         allowance: float = 0.0,
+        floor: float | None = None,
+        checkpoints: Checkpoints | None = None,
         certificate: CertificateName = "induction",
         affordable: bool = True,
         minimum: int = 10,
@@ -101,7 +108,12 @@ class CUCRL2(StepByStep[AverageLearner]):
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
-        faults = _condition_faults(condition, baseline, alpha, allowance)
+        if faults := baseline_argument(baseline):
+            raise InvalidInput("no such agent", faults)
+        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
+        may_lose = Tolerance.parse(alpha, faults, **amounts)
+        faults += may_lose.gain_faults(baseline.gain, space.money) if not faults else []
+        faults += _condition_faults(condition, baseline)
         if baseline.policy.space != space:
             faults.append(f"the baseline is on {baseline.policy.space}, the agent on {space}")
         if baseline.policy.horizon is not None:
@@ -134,12 +146,12 @@ class CUCRL2(StepByStep[AverageLearner]):
         held = held or UCRL2Learner(space, delta=self.shares.of_learner, **options)
         account = None
         if by_account:
-            account = Account(space, baseline, alpha, self.shares.of_outcomes, strict, allowance)
+            account = Account(space, baseline, may_lose, self.shares.of_outcomes, strict)
         super().__init__(held, seed, account)
-        self.baseline, self.alpha, self.condition = baseline, alpha, condition
+        self.baseline, self.tolerance, self.alpha, self.condition = baseline, may_lose, may_lose.alpha, condition
         self.affordable, self.minimum, self.patience = affordable, minimum, patience
-        self.proves = {"certificate": certificate, "strict": strict, "allowance": allowance, "delta": self.shares.total}
-        self.certificate = None if by_account else _certificate(certificate, baseline, alpha, strict)
+        self.proves = may_lose.shows | {"certificate": certificate, "strict": strict, "delta": self.shares.total}
+        self.certificate = None if by_account else _certificate(certificate, baseline, may_lose, strict)
         self.policies.id_of(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.shares.total, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)
@@ -237,12 +249,14 @@ class CUCRL2(StepByStep[AverageLearner]):
         policy = self.policies.id_of(plan.policy)
         role: Role = "optimistic" if policy else "baseline"
         terms = dict(offer.terms)
-        decision = Decision(role, wording.affords(offer), -1, self.t, policy, offer.steps, offer.budget, terms)
+        decision = Decision(
+            role, wording.affords(offer, self.space), -1, self.t, policy, offer.steps, offer.budget, terms
+        )
         return Episode(plan.policy, decision, offer.steps)
 
     def _fall_back(self, offer: Offer, question: Question) -> Episode:
         """Play the baseline, for as long as the plan would have been or until it is time to ask again."""
-        steps, reason = self._pause if self.affordable else question.most, wording.cannot_afford(offer)
+        steps, reason = self._pause if self.affordable else question.most, wording.cannot_afford(offer, self.space)
         decision = Decision("baseline", reason, -1, self.t, 0, steps, offer.budget, dict(offer.terms))
         return Episode(self.baseline.policy, decision, steps, doubling=not self.affordable)
 
@@ -253,7 +267,7 @@ class CUCRL2(StepByStep[AverageLearner]):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        names = ("baseline", "alpha", "condition", "affordable", "minimum", "patience")
+        names = ("baseline", "condition", "affordable", "minimum", "patience")
         return super().arguments() | {name: getattr(self, name) for name in names} | self.proves
 
     def _contents(self) -> dict[str, Any]:
@@ -274,25 +288,18 @@ class CUCRL2(StepByStep[AverageLearner]):
         self.last_length, self.trusted_at = state["last_length"], state["trusted_at"]
 
 
-def _condition_faults(condition: str, baseline: Baseline, alpha: float, allowance: float) -> list[str]:
+def _condition_faults(condition: str, baseline: Baseline) -> list[str]:
     """Why a condition cannot be kept."""
     if condition not in CONDITIONS:
         return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
-    faults = []
-    if not (0 < alpha < 1 or (alpha == 0 < allowance)):
-        faults.append(f"alpha {alpha} must lie strictly between 0 and 1, or be 0 with an allowance")
-    if not 0 <= allowance < np.inf:
-        faults.append(f"allowance {allowance} must be finite and not negative")
-    if condition == "replay" and allowance:
-        faults.append('an allowance needs condition="decisions"')
     if condition == "decisions" and baseline.gain is None:
         what = "it compares each decision with the baseline's, by the baseline's gain and bias: declare both"
-        faults.append(f'condition="decisions" needs more than the policy: {what}, or choose condition="replay"')
-    return faults
+        return [f'condition="decisions" needs more than the policy: {what}, or choose condition="replay"']
+    return []
 
 
-def _certificate(name: CertificateName, baseline: Baseline, alpha: float, strict: bool) -> Certificate:
+def _certificate(name: CertificateName, baseline: Baseline, tolerance: Tolerance, strict: bool) -> Certificate:
     """The certificate of that name."""
     if name in ("paper", "reevaluated"):
-        return PaperCertificate(baseline, alpha, name == "reevaluated", strict)
-    return ReplayCertificate(baseline, alpha, name == "induction", strict)
+        return PaperCertificate(baseline, tolerance, name == "reevaluated", strict)
+    return ReplayCertificate(baseline, tolerance, name == "induction", strict)

@@ -22,23 +22,21 @@ def baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]
         faults.append("the baseline has a gain: over a finite horizon give its `values`, or neither")
     if values is not None and values.ndim == 2 and len(values) != horizon + 1:
         faults.append(f"the baseline's values have {len(values)} stages, not [S] or [{horizon + 1}, S]")
-    if values is not None and np.any(values > horizon * space.r_max * (1 + 1e-9)):
-        faults.append(f"the baseline's values exceed {horizon} x r_max: no policy could have them")
+    counted, slack = baseline.values_counted(horizon), horizon * space.money.slack
+    if counted is not None and np.any(counted > horizon * space.r_max + slack):
+        faults.append(f"the baseline's values exceed {horizon} x {space.high:g}: no policy could have them")
+    if counted is not None and np.any(counted < -slack):
+        faults.append(f"the baseline's values are below {horizon} x {space.low:g}: no policy could have them")
     return faults
 
 
-def condition_faults(condition: str, baseline: Baseline, alpha: float, allowance: float) -> list[str]:
+def condition_faults(condition: str, baseline: Baseline) -> list[str]:
     """Why a condition cannot be kept."""
     if condition not in CONDITIONS:
         return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
-    faults, values = [], baseline.values
-    if not 0 <= allowance < np.inf:
-        faults.append(f"allowance {allowance} must be finite and not negative")
+    faults, values = list[str](), baseline.values
     if condition == "replay":
-        faults += [] if 0 < alpha < 1 else [f"alpha {alpha} must lie strictly between 0 and 1"]
-        return faults + (['an allowance needs condition="decisions"'] if allowance else [])
-    if not (0 < alpha < 1 or (alpha == 0 < allowance)):
-        faults.append(f"alpha {alpha} must lie strictly between 0 and 1, or be 0 with an allowance")
+        return faults
     if values is None or values.ndim != 2:
         what = "declare the values of all stages, [H + 1, S], as `solve.policy_values` gives them"
         faults.append(f'condition="decisions" compares each step with the baseline\'s: {what}, or choose "replay"')

@@ -1,6 +1,7 @@
 """Episodes with an account: before each step it is asked whether the learner's proposal may be played there.
 
-`step_by_step` does the same for average reward. Each episode pays in α V_1(s_1) when it begins. What a departure at
+`step_by_step` does the same for average reward. Each episode pays in α V_1(s_1), or what
+`certificates.tolerance` makes of it, when it begins. What a departure at
 stage h is worth is its reward plus the baseline's value of the next state at stage h + 1, minus the value given up.
 """
 
@@ -39,10 +40,11 @@ class EpisodeSteps(EpisodicPlayer):
         saves up what the baseline earns in an episode first, if it saves up anything.
         """
         account = self.account
-        assert account is not None and account.baseline.start_values is not None
-        value = float(account.baseline.start_values[s])
-        balance = account.balance + account.alpha * value
-        return wording.saves_up(value, balance) if account.alpha > 0 and balance < value else None
+        assert account is not None
+        tolerance, value = account.tolerance, float(account.arrays.worth[s])  # what it earns above `low`
+        balance = account.balance + account.credit(s)
+        saves = tolerance.alpha > 0 or tolerance.per_step > 0
+        return wording.saves_up(value, balance, self.space) if saves and balance < value else None
 
     def step_by_step(self, s: int, proposal: Policy) -> tuple[Policy, Decision]:
         """An episode from s in which the account is asked before each step whether the proposal may be played."""
@@ -60,10 +62,10 @@ class EpisodeSteps(EpisodicPlayer):
 
     def _open(self, s: int, role: Role, reason: str, proposal: Policy | None) -> Decision:
         """Pay in for an episode from s, and tell the account what is proposed; the budget is that before it."""
-        assert self.account is not None and self.account.baseline.start_values is not None
+        assert self.account is not None
         policy, terms = 0 if proposal is None else self.policy_id(proposal), self.account.terms
         self.account.propose(proposal)
-        self.account.pay_in(self.account.alpha * float(self.account.baseline.start_values[s]))
+        self.account.pay_in(s, self.episodes + 1)
         self.explored_steps.append(np.zeros(self.horizon, dtype=np.bool_))
         t = self.horizon * self.episodes
         return Decision(role, reason, -1, t, policy, self.horizon, sum(terms.values()), terms)
@@ -83,7 +85,7 @@ class EpisodeSteps(EpisodicPlayer):
         verdict = self.account.verdict(self._place + s)
         words = wording.departs if verdict.pays else wording.does_not_depart
         role: Role = "optimistic" if verdict.pays else "baseline"
-        told = replace(decision, reason=words(verdict.deposit, verdict.balance), deposit=verdict.deposit)
+        told = replace(decision, reason=words(verdict.deposit, verdict.balance, self.space), deposit=verdict.deposit)
         return replace(told, role=role, policy=decision.policy if verdict.pays else 0, budget=verdict.balance)
 
     @property

@@ -34,7 +34,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.starts: list[int] = []
         self.policies: list[Policy] = []
         self.pairs = np.empty(self.horizon, dtype=np.int64)  # of the episode under way
-        self.rewards = np.empty(self.horizon)
+        self.rewards = np.empty(self.horizon)  # counted from `low`
         self.next_states = np.empty(self.horizon, dtype=np.int64)
         self.noise: Ints | None = None  # [h, C], if the mechanics observe it
         self._policy_ids: dict[tuple[bytes, tuple[int, ...], bool], int] = {}
@@ -45,7 +45,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         """What the episode that begins in s plays, and why; subclasses are the pseudo-code of this."""
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None) -> None:
-        """Learn from the H steps of an episode that is over."""
+        """Learn from the H steps of an episode that is over, with rewards counted from `low`."""
         self.learner.learn(pairs, rewards, next_states, noise)
 
     @property
@@ -78,6 +78,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         pair, reward, s_next, told = self._check_step(s, a, r, s_next, noise)
         if told is not None:
             self.noise = told if self.h == 0 or self.noise is None else np.concatenate([self.noise, told])
+        reward = self.space.money.counted(reward)
         self.learner.belief.notice(np.array([pair]), np.array([reward]), np.array([s_next]), told)
         self.pairs[self.h], self.rewards[self.h], self.next_states[self.h] = pair, reward, s_next
         if self.draws:
@@ -88,7 +89,8 @@ class EpisodicPlayer(Player[EpisodicLearner]):
             self.learn(self.pairs, self.rewards, self.next_states, self.noise)
 
     def absorb(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
-        """Take in the episode that a simulator played with `policy` and `coin`."""
+        """Take in the episode that a simulator played with `policy` and `coin`, with rewards in the user's unit."""
+        rewards = self.space.money.counted(rewards)
         if self.draws:
             self.coin.use(self.horizon)
         self.h, self.state, self.noise = self.horizon, int(next_states[-1]), noise

@@ -14,7 +14,7 @@ from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
-from surefooted.sets.confidence import Confidence, likelihood
+from surefooted.sets.confidence import Confidence, likelihood, named
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints, Space
 
@@ -26,8 +26,9 @@ class Learner:
     ----------
     space : the states and their actions
     delta : the probability with which the set of plausible MDPs may ever exclude the true one
-    confidence : how the set is made of the counts, a function of `surefooted.confidence`
-    bounded : whether every reward lies in [0, r_max]; if not, only Hoeffding's interval for sub-Gaussian noise is valid
+    confidence : how the set is made of the counts, a function of `surefooted.confidence` or its name
+    bounded : whether every reward lies in the range of the space; if not, only Hoeffding's interval for sub-Gaussian
+        noise is valid
     knowledge : what is known beforehand; it makes the set smaller until an observation contradicts it
     stages : the number of stages that have dynamics of their own
 
@@ -38,20 +39,20 @@ class Learner:
         space: Space,
         *,
         delta: float = 0.05,
-        confidence: Confidence = likelihood,
+        confidence: Confidence | str = likelihood,
         bounded: bool = True,
         knowledge: Knowledge | None = None,
         stages: int = 1,
     ) -> None:
         if not 0 < delta < 1:
             raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
-        self.space, self.delta, self.confidence = space, delta, confidence
+        self.space, self.delta, self.confidence = space, delta, named(confidence)
         self.counts = Counts(space, bounded, stages)
-        self.belief = Belief(self.counts, confidence, delta, knowledge)
+        self.belief = Belief(self.counts, self.confidence, delta, knowledge)
 
     @property
     def bounded(self) -> bool:
-        """Whether every reward must lie in [0, r_max]."""
+        """Whether every reward must lie in the range of the space."""
         return self.counts.bounded
 
     @property
@@ -68,7 +69,7 @@ class Learner:
         return self.belief.compare()
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
-        """Count steps that are known to be possible.
+        """Count steps that are known to be possible; rewards are counted from `low` (`tables.money`).
 
         `noise` [n, C] is the noise of the steps, for mechanics that observe it.
         """
@@ -109,4 +110,4 @@ class AverageLearner(Learner, ABC):
 
     def reason(self, plan: Plan) -> str:
         """Why an agent plays what was proposed, as a sentence."""
-        return wording.best_gain(plan.upper)
+        return wording.best_gain(plan.upper, self.space)

@@ -15,7 +15,7 @@ from surefooted.agents.agent import Decision
 from surefooted.agents.coin import Coin
 from surefooted.agents.identity import Restorable
 from surefooted.agents.learner import Learner
-from surefooted.data.counts import REWARD_ROUNDING, Counts
+from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.mechanics import NoiseValue
@@ -45,7 +45,7 @@ class Player(Restorable, Generic[L]):
 
     @property
     def bounded(self) -> bool:
-        """Whether every reward must lie in [0, r_max]."""
+        """Whether every reward must lie in the range of the space."""
         return self.learner.bounded
 
     @property
@@ -106,13 +106,14 @@ class Player(Restorable, Generic[L]):
         return pair, reward, s_next, self.learner.belief.check_noise(pair, noise)
 
     def _check_reward(self, s: int, a: int, r: float) -> float:
-        """The reward as a float; an error if it is not a number or outside the range of rewards."""
+        """The reward as a float, in the user's unit; an error if it is no number or outside the range of rewards."""
         try:
             reward = float(r)
         except (TypeError, ValueError):
             reward = float("nan")
-        top, slack = self.space.r_max, REWARD_ROUNDING * self.space.r_max
-        if not np.isfinite(reward) or (self.bounded and not -slack <= reward <= top + slack):
-            limit = f"[0, {top:g}]" if self.bounded else "the finite numbers"
-            raise InvalidInput("this step cannot be counted", [f"state {s}, action {a}: reward {r} is outside {limit}"])
+        money = self.space.money
+        if not np.isfinite(reward) or (self.bounded and not money.contains(reward)):
+            limit = money.words if self.bounded else "the finite numbers"
+            fault = f"state {s}, action {a}: reward {r} is outside {limit}"
+            raise InvalidInput("this step cannot be counted", [fault], money.hint if np.isfinite(reward) else "")
         return reward

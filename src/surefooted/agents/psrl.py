@@ -74,7 +74,7 @@ class PSRLLearner(AverageLearner):
 
     def reason(self, plan: Plan) -> str:
         """Why an agent plays what was proposed, as a sentence."""
-        return wording.sampled_gain(plan.gain)
+        return wording.sampled_gain(plan.gain, self.space)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything it has learnt, and its random numbers."""

@@ -1,9 +1,11 @@
 """Playing with an account: before each step it is asked whether the learner's proposal may be played there.
 
 state s, proposal a                                   what happens                      the account
-a is what the baseline plays                          a is played                       + α g
-balance + worst case of a >= 0                        a is played, a deposit put down   + α g; settled by the outcome
-otherwise                                             the baseline is played            + α g
+a is what the baseline plays                          a is played                       + rate
+balance + worst case of a >= 0                        a is played, a deposit put down   + rate; settled by the outcome
+otherwise                                             the baseline is played            + rate
+
+The rate is α g, or what `certificates.tolerance` makes of it.
 """
 
 from collections.abc import Mapping
@@ -60,7 +62,7 @@ class StepByStep(AveragePlayer[L]):
         verdict = self.account.verdict(s)
         words = wording.departs if verdict.pays else wording.does_not_depart
         role: Role = "optimistic" if verdict.pays else "baseline"
-        told = replace(decision, reason=words(verdict.deposit, verdict.balance), deposit=verdict.deposit)
+        told = replace(decision, reason=words(verdict.deposit, verdict.balance, self.space), deposit=verdict.deposit)
         return replace(told, role=role, policy=decision.policy if verdict.pays else 0, budget=verdict.balance)
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from surefooted.certificates.certificate import Offer
+from surefooted.tables.space import Space
 
 STEP_BY_STEP = "Plays what the learner proposes wherever the account pays for it, and the baseline elsewhere."
 PROPOSES_BASELINE = "Plays the baseline: the learner proposes it too."
@@ -14,14 +15,15 @@ OPTIMISTIC = "Explores: the best policy in the best plausible MDP."
 SAMPLED = "Explores: the best policy in an MDP drawn from the posterior."
 
 
-def best_gain(gain: float) -> str:
-    """An optimist explores."""
-    return f"Explores: the best plausible gain is {gain:.4g}."
+def best_gain(gain: float, space: Space) -> str:
+    """An optimist explores; the gain is counted from `low`."""
+    return f"Explores: the best plausible gain is {space.amount(space.money.earned(gain))}."
 
 
-def sampled_gain(gain: float) -> str:
-    """Who samples explores."""
-    return f"Explores: the best policy in an MDP drawn from the posterior, where it has gain {gain:.4g}."
+def sampled_gain(gain: float, space: Space) -> str:
+    """Who samples explores; the gain is counted from `low`."""
+    shown = space.amount(space.money.earned(gain))
+    return f"Explores: the best policy in an MDP drawn from the posterior, where it has gain {shown}."
 
 
 def contradicted(contradictions: Sequence[str]) -> str:
@@ -40,49 +42,56 @@ def _first(contradictions: Sequence[str]) -> str:
     return first + (f" (and {len(others)} more)" if others else "")
 
 
-def affords(offer: Offer) -> str:
+def affords(offer: Offer, space: Space) -> str:
     """A certificate proves that exploring is affordable."""
-    cost = f"which could cost {offer.cost:.1f}; {offer.budget:.1f} saved up"
+    cost = f"which could cost {space.amount(offer.cost, '.1f')}; {space.amount(offer.budget, '.1f')} saved up"
     return f"Explores for at most {_steps(offer.steps)}, {cost}."
 
 
-def cannot_afford(offer: Offer) -> str:
+def cannot_afford(offer: Offer, space: Space) -> str:
     """A certificate cannot prove that exploring is affordable."""
     if offer.budget < 0 and np.isfinite(offer.budget):
-        return f"Plays the baseline: {-offer.budget:.1f} must be saved up before anything can be explored."
+        missing = space.amount(-offer.budget, ".1f")
+        return f"Plays the baseline: {missing} must be saved up before anything can be explored."
     if offer.budget < 0:
         return "Plays the baseline: the baseline itself is not known well enough yet."
-    cost = f"could cost {offer.too_much:.1f}, {offer.budget:.1f} saved up"
+    cost = f"could cost {space.amount(offer.too_much, '.1f')}, {space.amount(offer.budget, '.1f')} saved up"
     return f"Plays the baseline: exploring {_steps(offer.one_too_many)} {cost}."
 
 
-def departs(deposit: float, balance: float) -> str:
+def departs(deposit: float, balance: float, space: Space) -> str:
     """The account pays for a step that departs from the baseline."""
     if deposit == 0:
         return "Explores: this step is proved to be worth no less than the baseline's in the long run."
-    return f"Explores: this step could cost {deposit:.3g} in the long run; {balance:.3g} is in the account."
+    cost, saved = space.amount(deposit, ".3g"), space.amount(balance, ".3g")
+    return f"Explores: this step could cost {cost} in the long run; {saved} is in the account."
 
 
-def does_not_depart(deposit: float, balance: float) -> str:
+def does_not_depart(deposit: float, balance: float, space: Space) -> str:
     """The account does not pay for a step that would depart from the baseline."""
     if balance < 0:
-        return f"Plays the baseline: {-balance:.3g} must be saved up before anything can be explored."
-    return f"Plays the baseline: exploring could cost {deposit:.3g} in the long run; {balance:.3g} is in the account."
+        missing = space.amount(-balance, ".3g")
+        return f"Plays the baseline: {missing} must be saved up before anything can be explored."
+    cost, saved = space.amount(deposit, ".3g"), space.amount(balance, ".3g")
+    return f"Plays the baseline: exploring could cost {cost} in the long run; {saved} is in the account."
 
 
-def saves_up(value: float, balance: float) -> str:
+def saves_up(cost: float, balance: float, space: Space) -> str:
     """The account could not pay for a whole episode."""
-    return f"Plays the baseline: an episode of exploring could cost {value:.3g}; {balance:.3g} is in the account."
+    shown, saved = space.amount(cost, ".3g"), space.amount(balance, ".3g")
+    return f"Plays the baseline: an episode of exploring could cost {shown}; {saved} is in the account."
 
 
-def episode_pays(bound: float, margin: float) -> str:
-    """An episode of exploring keeps the margin."""
-    return f"Explores: it is proved to earn {bound:.3g}, and {margin:.3g} stays saved up."
+def episode_pays(bound: float, margin: float, space: Space) -> str:
+    """An episode of exploring keeps the margin; what it earns is in the user's unit."""
+    earns, left = space.amount(bound, ".3g"), space.amount(margin, ".3g")
+    return f"Explores: it is proved to earn {earns}, and {left} stays saved up."
 
 
-def episode_does_not_pay(bound: float, margin: float) -> str:
-    """An episode of exploring might not keep the margin."""
-    return f"Plays the baseline: exploring is proved to earn {bound:.3g} only, {-margin:.3g} too little."
+def episode_does_not_pay(bound: float, margin: float, space: Space) -> str:
+    """An episode of exploring might not keep the margin; what it earns is in the user's unit."""
+    earns, missing = space.amount(bound, ".3g"), space.amount(-margin, ".3g")
+    return f"Plays the baseline: exploring is proved to earn {earns} only, {missing} too little."
 
 
 def _steps(n: int) -> str:

@@ -22,6 +22,7 @@ import numpy as np
 from surefooted.kernels.baseline_check import log_mean_exp
 from surefooted.knowledge import wording
 from surefooted.knowledge.baseline_check import FALSE_ALARMS, GROWTH, TOLERANCE, too_rare
+from surefooted.tables.money import Money
 from surefooted.tables.space import Floats
 
 BETS: Floats = 2.0 * 0.5 ** np.arange(14.0)  # λ_j σ
@@ -34,10 +35,11 @@ class MeanCheck:
 
     - `sigma`, `delta`: σ and δ.
     - `bound`: the size of means; declared means may be rounded to `TOLERANCE` of σ plus this.
+    - `money`: the unit of rewards.
     """
 
-    def __init__(self, sigma: float, bound: float, delta: float) -> None:
-        self.sigma, self.bound, self.delta = sigma, bound, delta
+    def __init__(self, sigma: float, bound: float, delta: float, money: Money | None = None) -> None:
+        self.sigma, self.bound, self.delta, self.money = sigma, bound, delta, money or Money()
         self.n, self.excess, self.declared = 0, 0.0, 0.0  # rounds, the sum of D, the sum of the declared means
         self.passed = 0  # rounds whose mean was declared, and in which another arm was played
         self.checked_at = 0
@@ -58,8 +60,8 @@ class MeanCheck:
         if not self.found and self.n >= GROWTH * self.checked_at:
             self.checked_at = self.n
             if self.log_e_value() >= -math.log(FALSE_ALARMS * self.delta):
-                told = f"the baseline was declared to earn {self.declared / self.n:.4g} a round"
-                self.found = [wording.wrong_baseline(told, self.n, self.excess / self.n, "round", "that")]
+                told = f"the baseline was declared to earn {self.money.amount(self.declared / self.n)} a round"
+                self.found = [wording.wrong_baseline(told, self.n, self.excess / self.n, "round", "that", self.money)]
 
     def log_e_value(self) -> float:
         """The logarithm of E_n."""
@@ -76,7 +78,7 @@ class MeanCheck:
 
     def restored(self, state: Mapping[str, Any]) -> Self:
         """A check of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.sigma, self.bound, self.delta)
+        other = type(self)(self.sigma, self.bound, self.delta, self.money)
         other.n, other.excess, other.declared = state["n"], state["excess"], state["declared"]
         other.passed, other.checked_at, other.found = state["passed"], state["checked_at"], list(state["found"])
         return other

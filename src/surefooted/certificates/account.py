@@ -5,8 +5,13 @@ Let g and h be the gain and bias of the baseline. Playing a in s is worth
     A(s, a) = r(s, a) + sum_s' p(s' | s, a) h(s') - h(s) - g
 
 compared with the baseline in the long run. W_t adds this up over the steps up to t that departed from the baseline. The
-condition on decisions is W_t >= -α t g at every t: with an allowance B, W_t >= -B - α t g. Over a finite horizon the
-values V_h of the baseline take the place of h, each episode pays in α V_1(s_1), and g is 0.
+condition on decisions is W_t >= -α t g at every t: with an allowance B, W_t >= -B - α t g. `certificates.tolerance`
+says what each step pays in if there is more than α. Over a finite horizon the values V_h of the baseline take the place
+of h, each episode pays in α V_1(s_1), and g is 0. Rewards, g and V_h are counted from `low` (`tables.money`).
+
+*Checkpoints.* If the condition is kept at dates only, all that is paid in until the next date T counts at once. Steps
+of the baseline change W by nothing and pay in something not negative. So if what is paid in until T covers W and the
+worst case of a departure now, then with nothing but the baseline up to T it covers W at T.
 
 Each departure leaves a deposit: what it could cost. When the outcome D = r + h(s') - h(s) - g is known, the deposit
 comes back and D counts, with all others, in one bound on W (`certificates.martingale`). It pays ln(1 / δ) once, not
@@ -15,14 +20,15 @@ once for every pair. The proofs are in docs/guarantees.md.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from surefooted.certificates.martingale import new_bets
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.kernels import account as kernels
-from surefooted.kernels.account import PAID_IN, PROVED, STEPS, Rules, Terms
+from surefooted.kernels.account import ADVANCED, PAID_IN, PROVED, STEPS, Rules, Terms
 from surefooted.kernels.martingale import sum_of_means
 from surefooted.kernels.structs import Steps
 from surefooted.sets.plausible import Plausible
@@ -54,12 +60,15 @@ class Entry:
     next_state: int
     worth: float
     balance: float
+    space: Space = field(repr=False)
 
     def __str__(self) -> str:
         """One line that a planner can read."""
-        what = f"step {self.t}: state {self.state}, action {self.action}, could cost {self.deposit:.3g}"
-        led = f"earned {self.reward:.3g}, led to state {self.next_state}, worth {self.worth:+.3g}"
-        return f"{what}: {led}; balance {self.balance:.3g}"
+        space = self.space
+        cost, earned, balance = (space.amount(x, ".3g") for x in (self.deposit, self.reward, self.balance))
+        what = f"step {self.t}: {space.words(space.pair(self.state, self.action))}, could cost {cost}"
+        led = f"earned {earned}, led to state {space.state_words(self.next_state)}"
+        return f"{what}: {led}, worth {space.amount(self.worth, '+.3g')}; balance {balance}"
 
 
 class Account:
@@ -69,10 +78,9 @@ class Account:
     ----------
     space : the states and their actions
     baseline : the baseline, with its gain and bias, or with the values of all stages
-    alpha : the share of the baseline's reward that may be lost
+    tolerance : what may be lost, compared with the baseline
     delta : the probability with which the bounds may ever fail
     strict : keep a reserve for the state that exploring ends in (average reward)
-    allowance : an amount that may be lost in all, beside alpha
 
     """
 
@@ -80,33 +88,42 @@ class Account:
         self,
         space: Space,
         baseline: Baseline,
-        alpha: float,
+        tolerance: Tolerance,
         delta: float,
         strict: bool = True,
-        allowance: float = 0.0,
     ) -> None:
-        self.space, self.baseline, self.alpha, self.delta = space, baseline, alpha, delta
-        self.strict, self.allowance = strict, allowance
+        self.space, self.baseline, self.tolerance, self.delta, self.strict = space, baseline, tolerance, delta, strict
         if baseline.gain is not None and baseline.bias is not None:
-            gain, worth, stages = baseline.gain, np.array(baseline.bias), 0
+            gain, worth, stages = float(space.money.counted(baseline.gain)), np.array(baseline.bias), 0
+            rate, every = tolerance.rate(baseline.gain), tolerance.every
             lowest: Floats = np.full(space.n_states, worth.min())
             range_ = float(np.ptp(worth)) + space.r_max
         else:
             assert baseline.values is not None and baseline.values.ndim == 2
-            gain, worth, stages = 0.0, baseline.values.reshape(-1).copy(), len(baseline.values) - 1
-            after = baseline.values[1:]
+            stages = len(baseline.values) - 1
+            values = space.money.values_counted(baseline.values, stages)
+            gain, worth, after, rate, every = 0.0, values.reshape(-1).copy(), values[1:], 0.0, 1
             lowest = np.append(np.repeat(after.min(axis=1), space.n_states), np.zeros(space.n_states))
             range_ = float(np.ptp(after, axis=1).max()) + space.r_max
         choices = space.n_pairs * max(stages, 1)
         largest = max(float((worth - lowest).max()) + gain, TINY * space.r_max)
         share = PAIRWISE * delta / choices
         terms = Terms(
-            gain, alpha * gain, allowance, -math.log((1 - PAIRWISE) * delta), -math.log(share), range_, largest, stages
+            gain=gain,
+            rate=rate,
+            opening=tolerance.allowance,
+            threshold=-math.log((1 - PAIRWISE) * delta),
+            log_term=-math.log(share),
+            range_=range_,
+            largest=largest,
+            stages=stages,
+            every=every,
         )
         counted = (np.zeros(choices, dtype=np.int64), np.zeros(choices), np.zeros(choices))
         departures, by_set = np.zeros(choices, dtype=np.int64), np.full(choices, -np.inf)
+        dates = np.array(tolerance.dates, dtype=np.int64)
         self.arrays = kernels.Account(
-            terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(3)
+            terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(4), dates
         )
         self._alone, self._weights = _alone(baseline.policy, stages)
         self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
@@ -114,19 +131,33 @@ class Account:
     @property
     def reserve(self) -> float:
         """What must be saved up before the first departure."""
-        return self.allowance - self.arrays.terms.opening
+        return self.tolerance.allowance - self.arrays.terms.opening
 
     def begin(self, start: int) -> None:
         """The run begins in that state; with `strict` this determines the reserve."""
         h = self.baseline.bias
         if self.strict and h is not None:
-            reserve = float(h.max() - (1 - self.alpha) * h.min() - self.alpha * h[start])
-            terms = self.arrays.terms._replace(opening=self.allowance - reserve)
+            alpha = self.tolerance.alpha
+            reserve = float(h.max() - (1 - alpha) * h.min() - alpha * h[start])
+            terms = self.arrays.terms._replace(opening=self.tolerance.allowance - reserve)
             self.arrays = self.arrays._replace(terms=terms)
 
-    def pay_in(self, amount: float) -> None:
-        """An episode begins, for which the baseline pays in this amount."""
-        self.arrays.now[PAID_IN] += amount
+    def credit(self, s: int) -> float:
+        """What an episode from s pays in."""
+        assert self.baseline.start_values is not None
+        return float(self.tolerance.of_episodes(self.baseline.start_values[s], self.arrays.terms.stages))
+
+    def pay_in(self, s: int, episode: int) -> None:
+        """An episode from s begins, the first one being episode 1.
+
+        Until the next date more is paid in, from whichever starts: at least the smallest credit for each episode.
+        """
+        now, tolerance = self.arrays.now, self.tolerance
+        now[PAID_IN] += self.credit(s)
+        if not tolerance.at_every_step:
+            assert self.baseline.start_values is not None
+            least = float(tolerance.of_episodes(self.baseline.start_values, self.arrays.terms.stages).min())
+            now[ADVANCED] = (tolerance.next_date(episode) - episode) * least
 
     def propose(self, proposal: Policy | None) -> None:
         """A deterministic policy that is played wherever the account pays for it; None: the baseline is played."""
@@ -151,7 +182,7 @@ class Account:
     def book(self, s: int, pairs: Ints, rewards: Floats, next_states: Ints, stage: int = 0) -> Bools:
         """Settle steps from s on, for which the account was asked; which of them played the proposal, [n].
 
-        `stage` is that of the first step, over a finite horizon.
+        Rewards are counted from `low`. `stage` is that of the first step, over a finite horizon.
         """
         explored = np.zeros(len(pairs), dtype=np.bool_)
         kernels.book_steps(self.arrays, self.rules, stage, s, Steps(pairs, rewards, next_states), explored)
@@ -190,7 +221,11 @@ class Account:
         terms = self.arrays.terms
         saved = terms.rate * float(self.arrays.now[STEPS]) + float(self.arrays.now[PAID_IN])
         parts = {"saved up": saved, "departures so far": self.worth}
-        parts |= {"allowance": self.allowance} if self.allowance else {}
+        if not self.tolerance.at_every_step:
+            t = float(self.arrays.now[STEPS]) + 1
+            ahead = terms.rate * (float(kernels.next_date(self.arrays, t)) - t) if terms.stages == 0 else 0.0
+            parts["until the next checkpoint"] = ahead + float(self.arrays.now[ADVANCED])
+        parts |= {"allowance": self.tolerance.allowance} if self.tolerance.allowance else {}
         return parts | ({"reserve": -self.reserve} if self.reserve else {})
 
     @property
@@ -203,18 +238,20 @@ class Account:
     ) -> Iterator[Entry]:
         """One entry for each departure of a run of average reward, from its first step on; nothing here changes.
 
-        What sets have proved is left out, so that balances are those of an agent without knowledge.
+        Rewards are those of the run, in the user's unit. What sets have proved is left out, so that balances are those
+        of an agent without knowledge.
         """
-        book = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance)
+        book = type(self)(self.space, self.baseline, self.tolerance, self.delta, self.strict)
         book.begin(start)
         s = start
         for t, (k, reward, s_next, left) in enumerate(zip(pairs, rewards, next_states, departed, strict=True), start=1):
             deposit = max(-float(kernels.least_advantage(book.arrays, s, k)), 0.0) if left else 0.0
-            kernels.settle(book.arrays, s, k, reward, s_next, left)
+            counted = float(self.space.money.counted(reward))
+            kernels.settle(book.arrays, s, k, counted, s_next, left)
             if left:
-                worth = reward + book.arrays.worth[s_next] - book.arrays.worth[s] - book.arrays.terms.gain
+                worth = counted + book.arrays.worth[s_next] - book.arrays.worth[s] - book.arrays.terms.gain
                 ended = (float(reward), int(s_next), float(worth), book.balance)
-                yield Entry(t, int(s), int(self.space.pair_action[k]), deposit, *ended)
+                yield Entry(t, int(s), int(self.space.pair_action[k]), deposit, *ended, self.space)
             s = s_next
 
     def state_dict(self) -> dict[str, Any]:
@@ -226,7 +263,7 @@ class Account:
 
     def restored(self, state: dict[str, Any]) -> Self:
         """An account of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.space, self.baseline, self.alpha, self.delta, self.strict, self.allowance)
+        other = type(self)(self.space, self.baseline, self.tolerance, self.delta, self.strict)
         arrays, bets = other.arrays, other.arrays.bets
         for name in ("visits", "total", "square", "departures", "now", "by_set"):
             getattr(arrays, name)[:] = state[name]

@@ -5,6 +5,16 @@ both sums, so that V^{π_b}(s) counts n_b(s) - (1 - α) n(s) times, n(s) being t
 them that played the baseline. If the baseline is not known, its lower bound counts where that is positive, and its
 upper bound where it is negative: on the event that all bounds hold, the result is below the margin.
 
+Values are counted from `low` (`tables.money`): V' = V - H low. `zero` is where the share α of a value begins, H (floor
+- low), so that an episode from s adds α max(V' - zero, 0) (`certificates.tolerance`). With a value below `zero`, V'
+counts n_b(s) - n(s) times and has no share. That makes what the baseline adds from s,
+
+    f(V') = (n_b - n) V' + α n max(V' - zero, 0),
+
+convex in V'. Its slope is not positive below `zero`, and n_b - (1 - α) n above. So its least value for V' between two
+bounds is at the upper one if that slope is negative, and otherwise at the point nearest to `zero`. An episode of the
+baseline adds something not negative, whatever its start. So what is certain to be added until the next date counts.
+
 What explored episodes earn is proved in two ways: by a bound on each policy from each start (the set of plausible
 MDPs), or for all of them at once by what they did earn (`pooled`). The second may also be an earlier one, to which the
 bounds on the episodes explored since are added. The better one counts.
@@ -16,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from surefooted.certificates.pooled import PooledReturns
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.tables.space import Floats
 
 LEAST = 1e-3  # guesses of what an episode earns are cut at this share of the largest return, or higher
@@ -70,17 +81,28 @@ class EpisodeCertificate:
     Parameters
     ----------
     n_states : S
-    alpha : the share of the baseline's reward that may be lost
-    values : what the baseline earns from each start, if it is known, [S]
+    tolerance : what may be lost, compared with the baseline
+    values : what the baseline earns from each start, counted from `low`, if it is known, [S]
     best : False (the paper): an explored episode keeps the bound it had when it was played
     pooling : use the bound from all returns, too; proved if no reward is negative
+    zero : where the share α begins, counted from `low`: H (floor - low), and 1 (floor - low) for a bandit
+    horizon : H, for what is tolerated in each step
 
     """
 
     def __init__(
-        self, n_states: int, alpha: float, values: Floats | None, best: bool = True, pooling: Pooling | None = None
+        self,
+        n_states: int,
+        tolerance: Tolerance,
+        values: Floats | None,
+        best: bool = True,
+        pooling: Pooling | None = None,
+        *,
+        zero: float = 0.0,
+        horizon: int = 1,
     ) -> None:
-        self.alpha, self.is_known, self.best, self.pooling = alpha, values is not None, best, pooling
+        self.tolerance, self.alpha, self.zero, self.horizon = tolerance, tolerance.alpha, zero, horizon
+        self.is_known, self.best, self.pooling = values is not None, best, pooling
         self.low: Floats = np.zeros(n_states) if values is None else values.copy()  # [S] bounds on V_1 of the baseline
         self.high: Floats = np.full(n_states, np.inf) if values is None else values.copy()
         self.played = [0] * n_states  # [S] episodes from each start, n(s)
@@ -93,6 +115,7 @@ class EpisodeCertificate:
         self.pooled: PooledReturns | None = None  # from the first explored episode on
         self.under_way: tuple[int, float] | None = None  # start and guess of an explored episode that is not over
         self.n_explored = 0
+        self.begun = 0  # episodes
 
     @property
     def counts(self) -> dict[Key, int]:
@@ -112,12 +135,27 @@ class EpisodeCertificate:
     @property
     def terms(self) -> dict[str, float]:
         """What the margin is made of."""
-        return {"proved of explored episodes": self.proved, "the baseline's share": self.share}
+        parts = {"proved of explored episodes": self.proved, "the baseline's share": self.share}
+        parts |= {"allowance": self.tolerance.allowance} if self.tolerance.allowance else {}
+        tolerated = self.tolerance.per_step * self.horizon * self.begun
+        return parts | ({"tolerated in each step": tolerated} if tolerated else {})
+
+    def _allowed(self) -> float:
+        """What may be lost beside the share of the baseline after one more episode, and is certain to be added."""
+        tolerance, date = self.tolerance, self.tolerance.next_date(self.begun + 1)
+        allowed = tolerance.allowance + tolerance.per_step * self.horizon * date
+        ahead = date - (self.begun + 1)
+        return allowed + ahead * self._least_share if ahead else allowed
+
+    @property
+    def _least_share(self) -> float:
+        """What an episode of the baseline adds at least, whatever its start, beside what is tolerated in each step."""
+        return self.alpha * float(np.maximum(self.low - self.zero, 0.0).min())
 
     def _count(self, s: int) -> None:
         """Bring `factor` and `share` up to date after an episode from s."""
         self.factor[s] = self.kept[s] - (1 - self.alpha) * self.played[s]
-        self.share = self._share(self.factor)
+        self.share = self._share(self.factor, self.played)
 
     def offer(self, policy: int | None, s: int, bound: float) -> EpisodeOffer:
         """What exploring from s leaves, with a policy that earns at least `bound`; None if it was never played."""
@@ -129,17 +167,19 @@ class EpisodeCertificate:
 
         That is the proved margin if the next episode, from s, explores with a policy that earns at least `bound`.
         """
-        if self.is_known:
-            return self.proved + bound + self.share - (1 - self.alpha) * float(self.low[s])
-        factor = self.factor.copy()
-        factor[s] = self.kept[s] - (1 - self.alpha) * (self.played[s] + 1)
-        return self.proved + bound + self._share(factor)
+        if self.is_known and self.low[s] >= self.zero:
+            owed = (1 - self.alpha) * float(self.low[s]) + self.alpha * self.zero
+            return self.proved + bound + self.share - owed + self._allowed()
+        factor, played = self.factor.copy(), self.played.copy()
+        played[s] += 1
+        factor[s] = self.kept[s] - (1 - self.alpha) * played[s]
+        return self.proved + bound + self._share(factor, played) + self._allowed()
 
     def tighten_baseline(self, low: Floats, high: Floats) -> None:
         """Bounds [S] on what the baseline earns; the best so far count."""
         np.maximum(self.low, low, out=self.low)
         np.minimum(self.high, high, out=self.high)
-        self.share = self._share(self.factor)
+        self.share = self._share(self.factor, self.played)
 
     def tighten(self, policy: int, s: int, bound: float) -> float:
         """A bound on what a policy earns from s; the best so far comes back, and counts (unless `best` is False)."""
@@ -178,6 +218,7 @@ class EpisodeCertificate:
         """An episode from s explores with a policy that earns at least `bound`."""
         bound, key = self.tighten(policy, s, bound), (policy, s)
         self.played[s] += 1
+        self.begun += 1
         self._count(s)
         self.bounds[key] = bound
         self.ledger.add(key, bound)
@@ -207,14 +248,20 @@ class EpisodeCertificate:
         """An episode from s plays the baseline."""
         self.played[s] += 1
         self.kept[s] += 1
+        self.begun += 1
         self._count(s)
 
-    def _share(self, factor: Floats) -> float:
-        """What the baseline adds to the margin at least, if its values count `factor` [S] times."""
-        if self.is_known:
-            return float((factor * self.low).sum())
-        owed = factor < 0
-        return float((factor[~owed] * self.low[~owed]).sum() + (factor[owed] * self.high[owed]).sum())
+    def _share(self, factor: Floats, played: list[int]) -> float:
+        """What the baseline adds to the margin at least: f of each start, with `factor` [S] made of `played` [S]."""
+        if self.zero <= 0 and self.is_known:
+            return float((factor * self.low).sum()) - self.alpha * self.zero * sum(played)
+        if self.zero <= 0:
+            owed = factor < 0
+            own = float((factor[~owed] * self.low[~owed]).sum() + (factor[owed] * self.high[owed]).sum())
+            return own - self.alpha * self.zero * sum(played)
+        n, value = np.array(played), np.where(factor < 0, self.high, np.clip(self.zero, self.low, self.high))
+        shared, alone = factor * value - self.alpha * self.zero * n, (np.array(self.kept) - n) * value
+        return float(np.where(value >= self.zero, shared, alone).sum())
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, to continue from."""
@@ -232,9 +279,10 @@ class EpisodeCertificate:
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
         known = self.low if self.is_known else None
-        other = type(self)(len(self.played), self.alpha, known, self.best, self.pooling)
+        sizes = {"zero": self.zero, "horizon": self.horizon}
+        other = type(self)(len(self.played), self.tolerance, known, self.best, self.pooling, **sizes)  # type: ignore[arg-type]
         other.low, other.high, other.factor = state["low"].copy(), state["high"].copy(), state["factor"].copy()
-        other.played, other.kept = list(state["played"]), list(state["kept"])
+        other.played, other.kept, other.begun = list(state["played"]), list(state["kept"]), sum(state["played"])
         other.bounds, other.ledger, other.since = dict(state["bounds"]), state["ledger"].copy(), state["since"].copy()
         other.pooled = None if state["pooled"] is None else PooledReturns.from_state_dict(state["pooled"])
         other.under_way, other.share, other.n_explored = state["under_way"], state["share"], state["n_explored"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from surefooted import planning
 from surefooted.certificates.certificate import Offer, Past, Question
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -30,6 +31,26 @@ class Bound:
     sweeps: int = 0
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What an offer is made of: the budget, and the span of the policy that would be played."""
+
+    budget: float
+    span: float
+    terms: dict[str, float]
+    sweeps: int
+
+    def offer(self, slope: float, least: int, most: int, is_safe: bool) -> Offer:
+        """For how many steps the budget pays if each costs -`slope`."""
+        if self.budget - self.span < 0 or not is_safe:
+            steps = 0
+        else:
+            steps = most if slope >= 0 else min(most, int((self.budget - self.span) / -slope))
+        worst = max(-slope, 0.0)
+        cost, too_much = self.span + steps * worst, self.span + (steps + 1) * worst
+        return Offer(steps >= least, steps, self.budget, cost, steps + 1, too_much, self.terms, self.sweeps)
+
+
 class PaperCertificate:
     """One bound per episode, from the time it was played or, with `reevaluate`, from the last review.
 
@@ -38,8 +59,8 @@ class PaperCertificate:
     earn less than its gain.
     """
 
-    def __init__(self, baseline: Baseline, alpha: float, reevaluate: bool = False, strict: bool = True) -> None:
-        self.baseline, self.alpha, self.reevaluate, self.strict = baseline, alpha, reevaluate, strict
+    def __init__(self, baseline: Baseline, tolerance: Tolerance, reevaluate: bool = False, strict: bool = True) -> None:
+        self.baseline, self.tolerance, self.reevaluate, self.strict = baseline, tolerance, reevaluate, strict
         self.earned = 0.0  # sum of T_j gain_j - span_j over past episodes, by the bounds of their time
         self.episodes: dict[int, tuple[int, int]] = {}  # of each policy: episodes, steps
         self.proposed: Bound | None = None  # of the policy last asked about, which the next episode may play
@@ -54,32 +75,34 @@ class PaperCertificate:
 
     def offer(self, question: Question) -> Offer:
         """For how many steps the condition holds if the policy is played next."""
-        plausible, past, baseline = question.plausible, question.past, self.baseline
+        plausible, past, baseline, tolerance = question.plausible, question.past, self.baseline, self.tolerance
         self.proposed, sweeps = self._bounds(plausible, [question.policy], past.t)[0], 0
-        if baseline.gain is not None and baseline.bias is not None:
-            gain_high, span_high = baseline.gain, float(np.ptp(baseline.bias))
+        if baseline.gain_counted is not None and baseline.bias is not None:
+            gain_high, span_high = baseline.gain_counted, float(np.ptp(baseline.bias))
         else:
             epsilon = plausible.space.r_max / np.sqrt(past.t + 1)
             high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")
             gain_high, span_high, sweeps = high.upper, high.span, high.sweeps
-        required = (1 - self.alpha) * gain_high
+        required = (1 - tolerance.alpha) * gain_high - tolerance.per_step_counted(plausible.space.low)
         fallback = self._baseline(plausible, past.t)
         reserve = fallback.span if self.strict else 0.0
         terms = {
             "earned": self.earned,
             "required": -past.t * required,
-            "spans of the baseline": -(1 - self.alpha) * span_high - reserve,
-        }
-        budget = sum(terms.values())
-        span, slope = self.proposed.span, self.proposed.gain - required
-        if budget - span < 0 or (self.strict and fallback.gain < required):  # the way back must be safe for ever
-            steps = 0
-        else:
-            steps = question.most if slope >= 0 else min(question.most, int((budget - span) / -slope))
-        worst = max(-slope, 0.0)
-        cost, too_much = span + steps * worst, span + (steps + 1) * worst
+            "spans of the baseline": -(1 - tolerance.alpha) * span_high - reserve,
+        } | ({"allowance": tolerance.allowance} if tolerance.allowance else {})
+        budget, rate = sum(terms.values()), fallback.gain - required
+        is_safe = rate >= 0 or not self.strict  # the way back must be safe for ever
         sweeps += self.proposed.sweeps + fallback.sweeps
-        return Offer(steps >= question.least, steps, budget, cost, steps + 1, too_much, terms, sweeps)
+        answer = Answer(budget, self.proposed.span, terms, sweeps)
+        now = answer.offer(self.proposed.gain - required, question.least, question.most, is_safe)
+        left = tolerance.next_date(past.t + 1) - past.t
+        if left == 1 or now.steps >= left or rate < 0:
+            return now
+        # until the next date, the baseline adds `rate` in each step that the policy is not played
+        due = Answer(budget + left * rate, answer.span, terms | {"until the next checkpoint": left * rate}, sweeps)
+        later = due.offer(self.proposed.gain - fallback.gain, min(question.least, left), left, is_safe)
+        return later if later.enough and (not now.enough or later.steps > now.steps) else now
 
     def review(self, question: Question) -> Offer:
         """The same with every past policy evaluated again, if that is what this certificate does."""
@@ -98,8 +121,8 @@ class PaperCertificate:
 
     def _baseline(self, plausible: Plausible, t: int) -> Bound:
         """What an episode of the baseline earns after t steps: its gain and span if they are known."""
-        if self.baseline.gain is not None and self.baseline.bias is not None:
-            return Bound(self.baseline.gain, float(np.ptp(self.baseline.bias)))
+        if self.baseline.gain_counted is not None and self.baseline.bias is not None:
+            return Bound(self.baseline.gain_counted, float(np.ptp(self.baseline.bias)))
         return self._bounds(plausible, [self.baseline.policy], t)[0]
 
     def _bounds(self, plausible: Plausible, policies: Sequence[Policy], t: int) -> list[Bound]:
@@ -114,6 +137,6 @@ class PaperCertificate:
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.baseline, self.alpha, self.reevaluate, self.strict)
+        other = type(self)(self.baseline, self.tolerance, self.reevaluate, self.strict)
         other.earned, other.proposed, other.episodes = state["earned"], state["proposed"], dict(state["episodes"])
         return other

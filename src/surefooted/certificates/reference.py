@@ -15,7 +15,7 @@ ACCURACY = 0.1  # of the bounds on an unknown gain, times r_max / sqrt(t + 1)
 
 @dataclass(frozen=True)
 class Reference:
-    """The gain and bias of the baseline, or bounds on them.
+    """The gain and bias of the baseline, or bounds on them; gains are counted from `low` (`tables.money`).
 
     - Known: both bounds are they.
     - Unknown: L φ >= φ + gain_low pessimistically with φ = bias_low, L φ <= φ + gain_high optimistically with φ =
@@ -48,8 +48,9 @@ class Reference:
     @classmethod
     def of(cls, baseline: Baseline, plausible: Plausible, t: int) -> "Reference":
         """What is known of the baseline, or what a set says of it to ACCURACY r_max / sqrt(t + 1)."""
-        if baseline.gain is not None and baseline.bias is not None:
-            return cls(baseline.gain, baseline.gain, baseline.bias, baseline.bias)
+        gain = baseline.gain_counted
+        if gain is not None and baseline.bias is not None:
+            return cls(gain, gain, baseline.bias, baseline.bias)
         epsilon = ACCURACY * plausible.space.r_max / np.sqrt(t + 1)
         low = planning.policy_gain(plausible, baseline.policy, epsilon, "pessimistic")
         high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")

@@ -15,6 +15,7 @@ from surefooted.certificates.certificate import Offer, Past, Question
 from surefooted.certificates.netting import Netting
 from surefooted.certificates.reference import Reference
 from surefooted.certificates.shelf import Shelf
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting
 from surefooted.kernels.structs import Book
@@ -37,13 +38,22 @@ class Case:
 
     margin: float
     reference: Reference
-    required: float  # (1 - α) gain_high
+    required: float  # (1 - α) gain_high, minus what the tolerance adds for each step
     terms: Mapping[str, float]
 
     @property
     def rate(self) -> float:
         """What each step of the baseline adds to the margin."""
         return self.reference.gain_low - self.required
+
+    def due_after(self, steps: int) -> "Case":
+        """What there is when the condition must hold again, if the baseline is played until then.
+
+        A step of another policy then costs the baseline's gain: what it earns less, and the `rate` it does not add.
+        """
+        added = steps * self.rate
+        terms = dict(self.terms) | {"until the next checkpoint": added}
+        return Case(self.margin + added, self.reference, self.reference.gain_low, terms)
 
 
 @dataclass(frozen=True)
@@ -84,14 +94,14 @@ class ReplayCertificate:
     Parameters
     ----------
     baseline : the baseline, with its gain and bias if they are known
-    alpha : the share of the baseline's reward that may be lost
+    tolerance : what may be lost, compared with the baseline
     induction : go backwards through all segments; False: add up the loss of each
     strict : keep a reserve for the way back to the baseline
 
     """
 
-    def __init__(self, baseline: Baseline, alpha: float, induction: bool = True, strict: bool = True) -> None:
-        self.baseline, self.alpha, self.induction, self.strict = baseline, alpha, induction, strict
+    def __init__(self, baseline: Baseline, tolerance: Tolerance, induction: bool = True, strict: bool = True) -> None:
+        self.baseline, self.tolerance, self.induction, self.strict = baseline, tolerance, induction, strict
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None
@@ -142,8 +152,9 @@ class ReplayCertificate:
 
     def case(self, plausible: Plausible, past: Past, reference: Reference) -> Case:
         """The margin of all that was played, if the baseline is as the reference says."""
-        alpha, low, high, left = self.alpha, reference.bias_low, reference.bias_high, reference.bias_left
-        required = (1 - alpha) * reference.gain_high
+        alpha, low, high, left = self.tolerance.alpha, reference.bias_low, reference.bias_high, reference.bias_left
+        added = self.tolerance.per_step_counted(plausible.space.low)
+        required = (1 - alpha) * reference.gain_high - added
         opening = past.segments[0][1] if past.segments and past.segments[0][0] == 0 else 0
         book = self._book(past, past.segments[1:] if opening else past.segments)
         limits, r = (TOLERANCE * plausible.space.r_max, SWEEPS), plausible.r_lower - reference.gain_low
@@ -160,10 +171,13 @@ class ReplayCertificate:
             played, work = planning.played(self.baseline.policy), sorting.workspace(low.size)
             backwards.play_backwards(played, plausible.rows, nothing, opening, *limits, work, w)
         earned = alpha * opening * reference.gain_low + (past.t - opening) * (reference.gain_low - required)
+        earned += opening * added
         reserve = alpha * float(low[past.start]) + (1 - alpha) * float(reference.bias_owed.min())
-        margin = float(w[past.start]) + reserve + earned
+        margin = float(w[past.start]) + reserve + earned + self.tolerance.allowance
         kept = reserve - float(left.max()) + (1 - alpha) * float((low - high).min()) + alpha * float((low - left).min())
-        terms = {"saved up": earned, "kept for the way back": kept, "explored": margin - earned - kept}
+        allowed = {"allowance": self.tolerance.allowance} if self.tolerance.allowance else {}
+        explored = margin - earned - kept - self.tolerance.allowance
+        terms = {"saved up": earned, "kept for the way back": kept, "explored": explored} | allowed
         return Case(margin, reference, required, terms)
 
     def _carry(self, proof: Proof, plausible: Plausible, past: Past) -> Proof:
@@ -210,16 +224,30 @@ class ReplayCertificate:
         """How long the margin of a proof pays for a policy: in every case."""
         if self.strict and not proof.is_lasting:  # not even the baseline is proved to be safe for ever
             return Offer(False, 0, -np.inf, 0.0, 1, np.inf, proof.worst.terms)
+        now = self._afford_until(proof, question, 0)
+        left = self.tolerance.next_date(question.past.t + 1) - question.past.t
+        if left == 1 or now.steps >= left:
+            return now
+        later = self._afford_until(proof, replace(question, least=min(question.least, left), most=left), left)
+        return later if later.enough and (not now.enough or later.steps > now.steps) else now
+
+    def _afford_until(self, proof: Proof, question: Question, left: int) -> Offer:
+        """How long the margin of a proof pays for a policy, if it is needed only after `left` steps; 0: at every one.
+
+        With only the baseline after the policy, each case gains its rate in each step until then. So the policy may be
+        stopped after m <= `left` steps if the margin then, plus (`left` - m) times the rate, is not negative.
+        """
         offers: list[Offer] = []
-        for case in proof.cases:
+        due = proof if left == 0 else Proof(proof.t, tuple(case.due_after(left) for case in proof.cases))
+        for case in due.cases:
             offers.append(self._afford_case(case, question))
             question = replace(question, most=offers[-1].steps)
         if len(offers) == 1:
             return offers[0]
-        tightest, budget = min(offers, key=lambda offer: offer.steps), proof.margin
-        left = min(offer.budget - offer.cost for offer in offers)
+        tightest, budget = min(offers, key=lambda offer: offer.steps), due.margin
+        rest = min(offer.budget - offer.cost for offer in offers)
         short = tightest.budget - tightest.too_much
-        return replace(tightest, budget=budget, cost=budget - left, too_much=budget - short, terms=proof.worst.terms)
+        return replace(tightest, budget=budget, cost=budget - rest, too_much=budget - short, terms=due.worst.terms)
 
     def _afford_case(self, case: Case, question: Question) -> Offer:
         """How long the margin of a case pays for a policy."""
@@ -249,6 +277,6 @@ class ReplayCertificate:
 
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
-        other = type(self)(self.baseline, self.alpha, self.induction, self.strict)
+        other = type(self)(self.baseline, self.tolerance, self.induction, self.strict)
         other.proof, other.losses = state["proof"], dict(state["losses"])
         return other

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surefooted.cli.output import nearest, print_facts, print_json, print_table, progress
+from surefooted.cli.problem_files import load_problem, print_policy, show_file
 from surefooted.errors import SurefootedError, UnreadableFile
 
 if TYPE_CHECKING:
     from surefooted.problems import Problem
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_ALLOW_CODE = click.option("--allow-code", is_flag=True, help="Run code that a problem file names.")
 _DIAMETER = click.option(
     "--diameter/--no-diameter",
     default=None,
@@ -28,6 +30,7 @@ _DIAMETER = click.option(
 @click.option("--picture", type=_FILE, help="Draw the problem to a PNG, PDF or SVG file.")
 @click.option("--save", type=_FILE, help="Write the problem to a .npz file.")
 @_DIAMETER
+@_ALLOW_CODE
 def problems(
     name: str | None,
     settings: tuple[str, ...],
@@ -35,8 +38,9 @@ def problems(
     picture: Path | None,
     save: Path | None,
     diameter: bool | None,
+    allow_code: bool,
 ) -> None:
-    """List the problems, or show the problem NAME.
+    """List the problems, or show the problem NAME or the problem file NAME.toml.
 
     A problem is shown with its sizes, gains, spans and diameters, beside the numbers that the paper prints.
 
@@ -44,6 +48,7 @@ def problems(
     surefooted problems
     surefooted problems inventory
     surefooted problems inventory --set capacity=20 --set normalise=realised --picture stock.png
+    surefooted problems examples/shop.toml
     """  # noqa: D301 click reads the escape
     from surefooted.problems import ALL, make
 
@@ -52,8 +57,13 @@ def problems(
             raise click.UsageError("--set, --picture and --save need the name of a problem")
         _print_list(as_json)
         return
+    if name.endswith(".toml"):
+        if settings:
+            raise click.UsageError("--set is for problems of this package: edit the file")
+        show_file(Path(name), as_json, picture, save, diameter, allow_code)
+        return
     if name not in ALL:
-        raise click.UsageError(f"there is no problem {name!r}{nearest(name, ALL)}")
+        raise click.UsageError(f"there is no problem {name!r}{nearest(name, ALL)}; a problem file ends in .toml")
     try:
         problem = make(name, **_parameters(name, settings))
     except SurefootedError:
@@ -71,17 +81,25 @@ def problems(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the optimal policy, instead of a table.")
 @click.option("--picture", type=_FILE, help="Draw the problem to a PNG, PDF or SVG file; a bare table cannot be drawn.")
 @_DIAMETER
-def solve(file: Path, as_json: bool, picture: Path | None, diameter: bool | None) -> None:
-    """Solve exactly the table or problem saved in FILE.npz.
+@_ALLOW_CODE
+def solve(file: Path, as_json: bool, picture: Path | None, diameter: bool | None, allow_code: bool) -> None:
+    """Solve exactly the table or problem saved in FILE.npz, or a problem file FILE.toml that has a model.
 
     \b
     surefooted problems riverswim --save river.npz
     surefooted solve river.npz
+    surefooted solve examples/machine.toml
     """  # noqa: D301 click reads the escape
     from surefooted.evaluation.summary import of_table
     from surefooted.problems import Problem
     from surefooted.tables.mdp import TabularMDP
 
+    if file.suffix == ".toml":
+        problem = load_problem(file, allow_code).true_problem()
+        _show(problem, as_json, picture, diameter, {"optimal_policy": _optimal_policy(problem.mdp, problem.horizon)})
+        if not as_json:
+            print_policy(problem)
+        return
     mdp = TabularMDP.load(file)
     try:
         problem = Problem.load(file)

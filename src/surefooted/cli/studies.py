@@ -32,6 +32,7 @@ class RunOptions:
     shard: str | None
     out: Path | None
     resume: bool
+    allow_code: bool
     quiet: bool
     as_json: bool
 
@@ -40,6 +41,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `RunOptions` to a command."""
     engines, at_least_1 = click.Choice(["local", "dask", "ray"]), click.IntRange(min=1)
     override = "Override a value of the study, as in agents.cucrl2.alpha=0.1; repeatable."
+    code = "Run the code that the study names as package.module:name; without this it is refused."
     resume = "Continue if the directory holds the same study, or refuse it (default: continue)."
     options = [
         click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=override),
@@ -50,6 +52,7 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--shard", metavar="I/N", help="Run only every N-th run, starting with the I-th: for job arrays."),
         click.option("--out", type=_DIRECTORY, help="Directory of the results (default: results/NAME)."),
         click.option("--resume/--no-resume", default=True, help=resume),
+        click.option("--allow-code", is_flag=True, help=code),
         click.option("--quiet", "-q", is_flag=True, help="Show no progress."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
     ]
@@ -150,6 +153,7 @@ COMMANDS = (run, reproduce, figures, report, compare)
 
 def _run(source: str | Path, options: RunOptions) -> "Results | None":
     """Run a study and print its table; the results, or None if only a shard of the study was run."""
+    from surefooted.own_code import permit
     from surefooted.studies.reading import read
     from surefooted.studies.running import Interrupted, run_study
     from surefooted.studies.spec import tasks
@@ -163,6 +167,7 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
     if not tasks(study, shard):
         click.echo(f"There is nothing to run in shard {options.shard}.", err=True)
         return None
+    permit(str(source), study.code, options.allow_code, lambda line: click.echo(line, err=True))
     try:
         results = run_study(
             study,
@@ -172,6 +177,7 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
             address=options.address,
             shard=shard,
             resume=options.resume,
+            allow_code=options.allow_code,
             quiet=options.quiet,
         )
     except Interrupted as stop:

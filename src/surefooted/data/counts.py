@@ -10,10 +10,10 @@ from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import counting
 from surefooted.kernels.structs import Pool
+from surefooted.tables.money import REWARD_ROUNDING as REWARD_ROUNDING
 from surefooted.tables.space import Floats, Ints, Space
 
 RECENT = 4_096  # steps whose pairs are remembered, so that plausible sets can be updated row by row
-REWARD_ROUNDING = 1e-9  # how far outside [0, r_max] a reward may be and still count as rounding (times r_max)
 
 
 class Counts:
@@ -25,11 +25,13 @@ class Counts:
     >>> counts.visits, counts.reward_sum
     (array([0, 1, 0, 0]), array([0. , 0.5, 0. , 0. ]))
 
-    - `space`: the state–action pairs and the largest reward.
-    - `bounded`: rewards must lie in [0, r_max], which every bound assumes. With False they may be any finite numbers.
+    - `space`: the state–action pairs, and the range and unit of rewards.
+    - `bounded`: rewards must lie in that range, which every bound assumes. With False they may be any finite numbers.
     - `stages`: H, if each stage has dynamics of its own. Pair k of stage h is then row h K + k of all arrays.
 
-    `visits`, `reward_sum` and `reward_square` are arrays [K] or [H K]; `rows()` gives the next-state counts.
+    `visits`, `reward_sum` and `reward_square` are arrays [K] or [H K]; `rows()` gives the next-state counts. Steps are
+    added with rewards in the user's unit. The sums count them from `low` (`tables.money`); `mean_rewards` are in the
+    unit again.
     """
 
     def __init__(self, space: Space, bounded: bool = True, stages: int = 1) -> None:
@@ -58,6 +60,13 @@ class Counts:
         """The number of distinct (s, a, s') observed."""
         return int(self.pool.used[1])
 
+    @property
+    def mean_rewards(self) -> Floats:
+        """The mean of the rewards observed, in the user's unit, [K] or [H K]; nan for a pair never tried."""
+        mean = np.full(self.n_rows, np.nan)
+        np.divide(self.reward_sum, self.visits, out=mean, where=self.visits > 0)
+        return np.asarray(self.space.money.earned(mean))
+
     def add(self, s: int, a: int, r: float, s_next: int, h: int = 0) -> None:
         """Count one step (at stage h); an impossible step is refused and changes nothing."""
         pair, s_next = self.space.pair(s, a), self.space.check_state(s_next)
@@ -70,15 +79,16 @@ class Counts:
     def add_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count steps in order, given the index of their row; if one is impossible, nothing changes."""
         self.check_steps(pairs, rewards, next_states)
-        self.add_checked(pairs, rewards, next_states)
+        self.add_checked(pairs, self.space.money.counted(rewards), next_states)
 
     def check_steps(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Raise if one of these steps is impossible."""
         if faults := self._faults(pairs, rewards, next_states):
-            raise InvalidInput("these steps cannot be counted", faults)
+            hint = self.space.money.hint if any(": reward " in fault for fault in faults) and self.bounded else ""
+            raise InvalidInput("these steps cannot be counted", faults, hint)
 
     def add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
-        """Count steps that are known to be possible, such as those of a simulator on the same space."""
+        """Count steps that are known to be possible, with rewards counted from `low` as the sums are."""
         done = 0
         self._remember(pairs)
         while done < len(pairs):
@@ -113,7 +123,7 @@ class Counts:
             sizes = [f"{counts.space} with {counts.stages} stages" for counts in (self, other)]
             raise InvalidInput("these counts cannot be merged", ["they are on different spaces: " + ", ".join(sizes)])
         if self.bounded and not other.bounded:
-            fault = "the counts to add may hold rewards outside [0, r_max]"
+            fault = f"the counts to add may hold rewards outside {self.space.money.words}"
             raise InvalidInput("these counts cannot be merged", [fault])
         both, (next_ptr, next_state, count) = type(self).from_state_dict(self.space, self.state_dict()), other.rows()
         pairs = np.repeat(np.arange(self.n_rows), np.diff(next_ptr))
@@ -213,11 +223,9 @@ class Counts:
         faults += [f"step {i}: there is no state {next_states[i]}" for i in np.flatnonzero(nowhere)]
         bad = ~np.isfinite(rewards)
         if self.bounded:
-            slack = REWARD_ROUNDING * space.r_max
-            bad |= (rewards < -slack) | (rewards > space.r_max + slack)
-        limit = f"[0, {space.r_max:g}]" if self.bounded else "the finite numbers"
+            bad |= ~space.money.contains(rewards)
+        limit = space.money.words if self.bounded else "the finite numbers"
         for i in np.flatnonzero(bad & ~lost):
-            k = pairs[i] % space.n_pairs
-            s, a = space.pair_state[k], space.pair_action[k]
-            faults.append(f"step {i}: state {s}, action {a}: reward {rewards[i]:g} is outside {limit}")
+            at = space.words(pairs[i] % space.n_pairs)
+            faults.append(f"step {i}: {at}: reward {rewards[i]:g} is outside {limit}")
         return faults

@@ -10,18 +10,18 @@ must know. Rows that cannot be used because of their outcome are such a selectio
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from surefooted.data.counts import Counts
+from surefooted.data.log_options import OUTCOMES
 from surefooted.data.log_rows import Example
+from surefooted.data.repeats import Repeat
 from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
-
-OUTCOMES = ("reward", "next_state", "terminated", "truncated")  # columns that say what happened
 
 
 class TakesHistory(Protocol):
@@ -73,6 +73,10 @@ class History:
     - `rows`, `used`, `episodes`: how many there are; `used` and the numbers in `unusable` add up to `rows`.
     - `unusable`: the number of rows that cannot be used, by reason.
     - `examples`: the first few rows of each reason.
+    - `left_out`: rows that `where` or `site` left out; `sites`: the rows of each site.
+    - `gaps`, `skipped`: how often t jumps within an episode, and how many steps are missing there.
+    - `alike`: in a log without t, rows that equal the row before and begin where it led: copies look like this, too.
+    - `repeats`: in a log without t, stretches that stand in it twice, and that the process would not have repeated.
     """
 
     counts: Counts
@@ -81,6 +85,12 @@ class History:
     episodes: int
     unusable: Mapping[str, int]
     examples: Mapping[str, tuple[Example, ...]]
+    left_out: int = 0
+    sites: Mapping[str, int] = field(default_factory=dict)
+    gaps: int = 0
+    skipped: int = 0
+    alike: int = 0
+    repeats: tuple[Repeat, ...] = ()
 
     @property
     def actions(self) -> Ints:
@@ -95,11 +105,12 @@ class History:
         """Rows that were left out because of their outcome; unless they are accidents, the rest is a selection."""
         return sum(number for reason, number in self.unusable.items() if reason.startswith(OUTCOMES))
 
-    def into(self, agent: TakesHistory, *, accidents: bool = False) -> None:
+    def into(self, agent: TakesHistory, *, accidents: bool = False, repeated: bool = False) -> None:
         """Add the counts to those of an agent that has not begun; if this is refused, nothing changes.
 
         - `accidents`: True declares that rows with an unusable reward, next state or flag are accidents of recording
           that do not depend on what happened, such as a full disk. The other rows are then used.
+        - `repeated`: True declares that stretches that stand in the log twice did happen twice.
 
         All visits count: an episode of UCRL2 lasts until some pair has been visited as often as in the whole log.
         """
@@ -116,6 +127,9 @@ class History:
         if self.selected and not accidents:
             fault = f"{self.selected} rows are left out because of their outcome, so the rest is a selection"
             faults.append(f"{fault}; if they are accidents of recording, say so with accidents=True")
+        if self.repeats and not repeated:
+            shown = "; ".join(str(repeat) for repeat in self.repeats[:3])
+            faults.append(f"{shown}: remove the copies, or say with repeated=True that both happened")
         if faults:
             raise InvalidInput("this history cannot be given to this agent", faults)
         assert counts is not None
@@ -129,7 +143,8 @@ class History:
         if mine.stages != counts.stages:
             faults.append(f"the log was read with stages={mine.stages}, the agent needs stages={counts.stages}")
         if counts.bounded and not mine.bounded:
-            faults.append("the log may hold rewards outside [0, r_max]: read it with bounded=True")
+            words = self.counts.space.money.words
+            faults.append(f"the log may hold rewards outside {words}: read it with bounded=True")
         return faults
 
     def behaviour_matches(self, policy: Policy) -> Behaviour:
@@ -162,9 +177,22 @@ class History:
         for reason, number in self.unusable.items():
             lines.append(f"  {number} not used: {reason}")
             lines += [f"    {example}" for example in self.examples[reason]]
+        if any(reason.startswith("reward is outside") for reason in self.unusable):
+            lines.append(self.counts.space.money.hint)
         if self.selected:
             lines.append(f"{self.selected} of these are left out because of their outcome: see History.into.")
+        lines += self.remarks
         return "\n".join(lines)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What else should be known of the rows: gaps, possible copies, rows that were left out."""
+        lines = [f"{self.left_out} rows were not asked for."] if self.left_out else []
+        if self.gaps:
+            lines.append(f"t jumps {self.gaps} times; {self.skipped} steps are missing there.")
+        if self.alike:
+            lines.append(f"{self.alike} rows equal the row before; without t, copies cannot be told from steps.")
+        return lines + [f"{repeat}: was something exported twice?" for repeat in self.repeats]
 
     def _coverage(self) -> str:
         seen = int(np.count_nonzero(self.counts.visits))

@@ -1,42 +1,53 @@
 """Sources of logs: files, a table or rows, read as batches of named columns in constant memory."""
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from surefooted.data.csv_files import decimal_of, header, read_csv
+from surefooted.data.log_columns import NAMES as NAMES
+from surefooted.data.log_columns import NEEDED as NEEDED
+from surefooted.data.log_columns import Found, find_columns
+from surefooted.data.log_options import Columns as Columns
+from surefooted.data.log_options import LogOptions
 from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.tables.files import fingerprint
 
-NAMES = ("episode", "t", "state", "action", "reward", "next_state", "terminated", "truncated")
-NEEDED = ("state", "action", "reward", "next_state")
 BLOCK = 1 << 20  # bytes of a file read at a time; about 32 blocks of a CSV file are read ahead
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 Source: TypeAlias = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]] | pa.Table
-Columns: TypeAlias = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a log: their file, the number of the first row (from 1), and the columns by our names."""
+    """Some rows of a log: their file, the number of the first row (from 1), and the columns by our names.
+
+    `others` are columns by the log's names: those that name the site, and those that conditions are about.
+    """
 
     file: str
     first: int
     columns: dict[str, pa.Array]
+    found: Found = field(default_factory=Found)
+    others: dict[str, pa.Array] = field(default_factory=dict)
+    decimal: str = "."
 
 
-def batches(source: Source, columns: Columns | None, most: int) -> Iterator[Batch]:
+def batches(source: Source, options: LogOptions, most: int) -> Iterator[Batch]:
     """The rows in batches of at most `most`; all files of a log must have the same columns."""
     before: tuple[str, list[str]] | None = None
-    for file, stream in _streams(source, columns or {}, most):
+    for file, stream in _streams(source, options, most):
         first = 1
         try:
-            names = next(stream)
+            found, decimal = next(stream)
+            names = list(found.ours)
             if before is not None and names != before[1]:
                 faults = [f"{file} has {', '.join(names)}", f"{before[0]} has {', '.join(before[1])}"]
                 raise InvalidInput("these files are not one log", faults, "Read them apart, or leave columns out.")
@@ -44,10 +55,11 @@ def batches(source: Source, columns: Columns | None, most: int) -> Iterator[Batc
             for batch in stream:
                 for start in range(0, batch.num_rows, most):
                     part = batch.slice(start, most)
-                    arrays = (_plain(file, name, part.column(i)) for i, name in enumerate(names))
-                    yield Batch(file, first, dict(zip(names, arrays, strict=True)))
+                    columns = {name: _plain(file, name, part.column(found.ours[name])) for name in names}
+                    others = {name: _plain(file, name, part.column(name)) for name in found.others}
+                    yield Batch(file, first, columns, found, others, decimal)
                     first += part.num_rows
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        except (OSError, EOFError, zlib.error, pa.ArrowException, UnicodeDecodeError) as error:
             fault = str(error).splitlines()[0] if str(error) else type(error).__name__
             hint = "A CSV file is text in UTF-8: a line of names, then lines of as many values, separated by commas."
             if file.endswith(".parquet"):
@@ -71,100 +83,102 @@ def files_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
     faults += [f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file" for path in strange]
     resolved = [path.resolve() for path in files]
     faults += [f"{path} is listed twice" for i, path in enumerate(files) if resolved[i] in resolved[:i]]
+    faults += [] if faults else _copies(files)
     if faults:
         raise UnreadableFile("this log cannot be read: " + "; ".join(faults))
     return files
+
+
+def _copies(files: list[Path]) -> list[str]:
+    """A sentence for each file with the content of one before: its rows would be counted twice."""
+    faults: list[str] = []
+    seen: dict[str, Path] = {}
+    sizes = [file.stat().st_size for file in files]
+    for file, size in zip(files, sizes, strict=True):
+        if sizes.count(size) == 1:
+            continue
+        before = seen.setdefault(fingerprint(file), file)
+        faults += [f"{file} is a copy of {before}: its rows would be counted twice"] if before is not file else []
+    return faults
 
 
 def _ends(path: Path, suffixes: tuple[str, ...]) -> bool:
     return path.name.lower().endswith(suffixes)
 
 
-def _streams(source: Source, columns: Columns, most: int) -> Iterator[tuple[str, Iterator[Any]]]:
-    """The name of each part, and a stream: first our names of the part's columns, then batches of these columns."""
+def _streams(source: Any, options: LogOptions, most: int) -> Iterator[tuple[str, Iterator[Any]]]:
+    """The name of each part, and a stream: first the part's columns and decimals, then batches of these columns."""
     if isinstance(source, pa.Table):
-        yield "table", _of_table(source, columns, most)
+        yield "table", _of_table(source, options, most)
+        return
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__dataframe__"):  # pandas, polars and others
+        yield "table", _of_table(_as_table(source), options, most)
         return
     if not isinstance(source, str | Path):
+        if not isinstance(source, Iterable):
+            raise InvalidInput("this is not a log", [f"it is {type(source).__name__}: {KINDS}"])
         items: Iterator[Any] = iter(source)
         first = list(islice(items, 1))
         if first and isinstance(first[0], Mapping):
-            yield "rows", _of_rows(chain(first, items), list(first[0]), columns, most)
+            yield "rows", _of_rows(chain(first, items), list(first[0]), options, most)
             return
         source = [*first, *items]
         if not all(isinstance(path, str | Path) for path in source):
-            raise InvalidInput("this is not a log", ["give files, a directory, a pyarrow Table, or rows as mappings"])
+            raise InvalidInput("this is not a log", [KINDS])
     for file in files_of(source):
         kind = _of_csv if _ends(file, (".csv", ".csv.gz")) else _of_parquet
-        yield str(file), kind(file, columns, most)
+        yield str(file), kind(file, options, most)
 
 
-def _of_csv(file: Path, columns: Columns, most: int) -> Iterator[Any]:
-    """A CSV file, with every value as text; an empty value is missing."""
-    read = pcsv.ReadOptions(block_size=BLOCK, use_threads=False)
-    parse = pcsv.ParseOptions(newlines_in_values=True)
-    with pcsv.open_csv(file, read_options=read, parse_options=parse) as header:
-        found = _found(str(file), header.schema.names, columns)
-    yield list(found)
-    convert = pcsv.ConvertOptions(
-        include_columns=list(found.values()),
-        column_types=dict.fromkeys(found.values(), pa.string()),
-        strings_can_be_null=True,
-        null_values=[""],
-    )
-    with pcsv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert) as reader:
-        yield from reader
+KINDS = "give files, a directory, a table (pandas, polars, Arrow), or rows as mappings"
 
 
-def _of_parquet(file: Path, columns: Columns, most: int) -> Iterator[Any]:
+def _as_table(source: Any) -> pa.Table:
+    """The table that another library holds, by the Arrow interfaces."""
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(source).read_all()
+    from pyarrow.interchange import from_dataframe
+
+    return from_dataframe(source)
+
+
+def _of_csv(file: Path, options: LogOptions, most: int) -> Iterator[Any]:
+    """A CSV file; by its first batch, how it writes decimals."""
+    names, separator = header(file, options.separator)
+    found = find_columns(str(file), names, options)
+    stream = read_csv(file, found.wanted, separator, options, BLOCK)
+    first = list(islice(stream, 1))
+    decimal = options.decimal
+    if decimal is None:
+        numbers = [found.ours[name] for name in ("reward", "state", "next_state")]
+        decimal = decimal_of(str(file), separator, first[0], numbers) if first else "."
+    yield found, decimal
+    yield from chain(first, stream)
+
+
+def _of_parquet(file: Path, options: LogOptions, most: int) -> Iterator[Any]:
     with pq.ParquetFile(file, buffer_size=BLOCK, pre_buffer=False) as reader:
-        found = _found(str(file), reader.schema_arrow.names, columns)
-        yield list(found)
-        for batch in reader.iter_batches(batch_size=most, columns=list(found.values())):
-            yield batch.select(list(found.values()))
+        found = find_columns(str(file), reader.schema_arrow.names, options)
+        yield found, options.decimal or "."
+        yield from reader.iter_batches(batch_size=most, columns=found.wanted)
 
 
-def _of_table(table: pa.Table, columns: Columns, most: int) -> Iterator[Any]:
-    found = _found("table", table.column_names, columns)
-    yield list(found)
-    yield from table.select(list(found.values())).to_batches(max_chunksize=most)
+def _of_table(table: pa.Table, options: LogOptions, most: int) -> Iterator[Any]:
+    found = find_columns("table", table.column_names, options)
+    yield found, options.decimal or "."
+    yield from table.select(found.wanted).to_batches(max_chunksize=most)
 
 
-def _of_rows(rows: Iterator[Mapping[str, Any]], names: list[str], columns: Columns, most: int) -> Iterator[Any]:
+def _of_rows(rows: Iterator[Mapping[str, Any]], names: list[str], options: LogOptions, most: int) -> Iterator[Any]:
     """Rows as mappings, with every value as text, as in a CSV file."""
-    found = _found("rows", names, columns)
-    yield list(found)
+    found = find_columns("rows", names, options)
+    yield found, options.decimal or "."
     while part := list(islice(rows, most)):
-        values = ([row.get(name) for row in part] for name in found.values())
+        values = ([row.get(name) for row in part] for name in found.wanted)
         texts = [
             pa.array([None if value is None else str(value) for value in column], pa.string()) for column in values
         ]
-        yield pa.record_batch(texts, names=list(found))
-
-
-def _found(file: str, names: list[str], columns: Columns) -> dict[str, str]:
-    """Our name and the file's name of each column; an error if a column is missing or ambiguous."""
-    faults = [f"columns: there is no {name!r}; there are {', '.join(NAMES)}" for name in columns if name not in NAMES]
-    found: dict[str, str] = {}
-    for name in NAMES:
-        theirs = columns.get(name, name)
-        if theirs is None and name not in NEEDED:
-            continue  # to be left out
-        if theirs in found.values():
-            faults.append(f"column {theirs!r} cannot be both {name} and another")
-        elif names.count(str(theirs)) > 1:
-            faults.append(f"there are two columns {theirs!r}")
-        elif theirs in names:
-            found[name] = str(theirs)
-        elif name in columns or name in NEEDED:
-            faults.append(f"there is no column {theirs!r} for {name}")
-        else:
-            faults += [f"column {other!r}: is this {name}?" for other in names if other.strip().casefold() == name]
-    if faults:
-        held = f"It has {', '.join(map(repr, names))}."
-        hint = held + " Say which is which, as in columns={'state': 'stock'}; None leaves an optional one out."
-        raise InvalidInput(f"the columns of {file} are not those of a log", faults, hint)
-    return found
+        yield pa.record_batch(texts, names=found.wanted)
 
 
 def _plain(file: str, name: str, column: pa.Array) -> pa.Array:
@@ -178,7 +192,9 @@ def _plain(file: str, name: str, column: pa.Array) -> pa.Array:
         return column.cast(pa.float64())
     if types.is_null(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return column.cast(pa.string())
-    fault = f"column {name!r} holds {kind}: numbers, text or true and false are needed"
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return column
+    fault = f"column {name!r} holds {kind}: numbers, text, dates or true and false are needed"
     raise InvalidInput(
         f"{file} is not a log", [fault], "Convert it, or leave an optional one out: columns={'t': None}."
     )

@@ -7,6 +7,7 @@ r(s, a) + sum_s' p(s' | s, a) h(s') - h(s) - g. `certificates.account` states th
 import numpy as np
 
 from surefooted import solve
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
 from surefooted.simulation.run import EpisodicRun, Run
@@ -18,7 +19,7 @@ from surefooted.tables.staged import Dynamics
 SAME_GAIN = 1e-9  # relative: gains that differ by more are several
 
 
-def decision_margin(run: Run, problem: Problem, alpha: float, allowance: float = 0.0) -> Margin | None:
+def decision_margin(run: Run, problem: Problem, tolerance: Tolerance) -> Margin | None:
     """Per step, [T]: what the decisions so far are worth beside t g; None if the baseline has no single gain."""
     played = solve.gain_and_bias(problem.mdp, problem.baseline)
     gain = float(played.gains[run.start])
@@ -26,8 +27,11 @@ def decision_margin(run: Run, problem: Problem, alpha: float, allowance: float =
         return None
     each = advantages(problem.mdp, gain, played.bias)[run.pairs]
     worth: Floats = np.cumsum(np.where(departures(run, problem.baseline), each, 0.0))
-    baseline: Floats = np.arange(1, run.steps + 1) * np.float64(gain)
-    return Margin(baseline + worth, baseline, allowance + alpha * baseline + worth)
+    steps = np.arange(1, run.steps + 1)
+    baseline: Floats = steps * np.float64(gain)
+    share = tolerance.alpha * np.maximum(baseline - tolerance.floor * steps, 0.0) + tolerance.per_step * steps
+    margin = tolerance.allowance + share + worth
+    return Margin(baseline + worth, baseline, margin, kept_at=tolerance.kept_at(run.steps))
 
 
 def decision_regret(run: Run, mdp: TabularMDP, optimum: solve.OptimalGain) -> Floats:

@@ -1,6 +1,6 @@
 """A margin over time, and where it violates its condition."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,16 +12,22 @@ MARGIN_ROUNDING = 1e-11  # a margin is a violation if it is below minus this, ti
 
 @dataclass(frozen=True)
 class Margin:
-    """The expected reward of a run and of the baseline so far, and the exact margin: per step or per episode."""
+    """The expected reward of a run and of the baseline so far, and the exact margin: per step or per episode.
+
+    All amounts are in the unit of the problem's rewards. With checkpoints, the condition is kept only where `kept_at`.
+    """
 
     expected: Floats
     baseline: Floats
-    margin: Floats  # expected - (1 - α) baseline
+    margin: Floats  # expected - (1 - α) baseline, or what `certificates.tolerance` makes of it
+    kept_at: Bools | None = field(default=None, kw_only=True)  # None: at every step or episode
 
     @property
     def violated(self) -> Bools:
         """At which steps (or episodes) the condition is violated."""
-        return np.asarray(self.margin < -MARGIN_ROUNDING * np.maximum(self.baseline, 1.0))
+        size = np.maximum(np.maximum(np.abs(self.baseline), np.abs(self.expected)), 1.0)
+        below = np.asarray(self.margin < -MARGIN_ROUNDING * size)
+        return below if self.kept_at is None else below & self.kept_at
 
     @property
     def violations(self) -> int:

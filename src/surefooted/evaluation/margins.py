@@ -6,13 +6,14 @@ The three conditions that the paper discusses and rejects in Sec. 3 are here, to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import overload
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 
 from surefooted import solve
 from surefooted.agents.fixed import FixedPolicy
+from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.errors import InvalidInput, NoSingleGain
 from surefooted.evaluation.decisions import decision_margin, decision_regret, episode_worth
 from surefooted.evaluation.margin import Margin
@@ -64,23 +65,51 @@ class EpisodicEvaluation(Margins):
 
 
 @overload
-def evaluate(run: Run, problem: Problem, alpha: float, allowance: float = 0.0) -> Evaluation: ...
+def evaluate(
+    run: Run,
+    problem: Problem,
+    alpha: float,
+    allowance: float = 0.0,
+    *,
+    tolerance: float = 0.0,
+    floor: float | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Evaluation: ...
 
 
 @overload
-def evaluate(run: EpisodicRun, problem: Problem, alpha: float, allowance: float = 0.0) -> EpisodicEvaluation: ...
+def evaluate(
+    run: EpisodicRun,
+    problem: Problem,
+    alpha: float,
+    allowance: float = 0.0,
+    *,
+    tolerance: float = 0.0,
+    floor: float | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> EpisodicEvaluation: ...
 
 
 def evaluate(
-    run: Run | EpisodicRun, problem: Problem, alpha: float, allowance: float = 0.0
+    run: Run | EpisodicRun,
+    problem: Problem,
+    alpha: float,
+    allowance: float = 0.0,
+    *,
+    tolerance: float = 0.0,
+    floor: float | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Evaluation | EpisodicEvaluation:
     """The exact margin and the regret of a run.
 
     - `run`: what `simulate` returned.
     - `problem`: the problem that was played.
     - `alpha`: the conservative level of the condition, in [0, 1).
-    - `allowance`: what may be lost in all, beside alpha.
+    - `allowance`, `tolerance`: what may be lost in all, and in each step, beside alpha.
+    - `floor`: the level that earnings are measured from, for alpha.
+    - `checkpoints`: when the condition is kept, if not at every step (or after every episode).
 
+    All amounts are in the unit of the problem's rewards, and mean what they mean for the agents.
     The margin is that of Eq. `cumrew_condition` after every step, or of Eq. `conservative_cond_fh` after every episode.
 
     >>> import surefooted as sf
@@ -90,37 +119,40 @@ def evaluate(
     >>> result.violations, result.first_violation
     (135, 2)
     """
+    may_lose = check_tolerance(alpha, tolerance=tolerance, allowance=allowance, floor=floor, checkpoints=checkpoints)
     if isinstance(run, EpisodicRun):
-        return evaluate_episodes(run, problem.mdp, problem.baseline, alpha, allowance)
-    check_alpha(alpha)
+        return evaluate_episodes(run, problem.mdp, problem.baseline, may_lose)
     expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
     baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
     optimum = solve.optimal_gain(problem.mdp)
-    best: Floats = np.arange(1, run.steps + 1) * np.float64(optimum.gain)
-    margin, realised = allowance + expected - (1 - alpha) * baseline, best - np.cumsum(run.rewards)
-    by_decisions = decision_margin(run, problem, alpha, allowance)
-    cost = decision_regret(run, problem.mdp, optimum)
-    return Evaluation(expected, baseline, margin, realised, best - expected, cost, by_decisions)
+    steps = np.arange(1, run.steps + 1)
+    best: Floats = steps * np.float64(optimum.gain)
+    margin = may_lose.allowance + expected - may_lose.owed(baseline, steps)
+    by_decisions = decision_margin(run, problem, may_lose)
+    regrets = (best - np.cumsum(run.rewards), best - expected, decision_regret(run, problem.mdp, optimum))
+    return Evaluation(expected, baseline, margin, *regrets, by_decisions, kept_at=may_lose.kept_at(run.steps))
 
 
 def evaluate_episodes(
-    run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float, allowance: float = 0.0
+    run: EpisodicRun, mdp: Dynamics, baseline: Policy, alpha: float | Tolerance, allowance: float = 0.0
 ) -> EpisodicEvaluation:
     """The exact margin of Eq. `conservative_cond_fh` after every episode, and the regret."""
-    check_alpha(alpha)
+    may_lose = alpha if isinstance(alpha, Tolerance) else check_tolerance(alpha, allowance=allowance)
     if mdp.space != baseline.space:
         raise InvalidInput("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
     first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
     earned = np.cumsum(first[run.played, run.starts])
-    base = np.cumsum(solve.policy_values(mdp, baseline, run.horizon)[0][run.starts])
+    values = solve.policy_values(mdp, baseline, run.horizon)[0][run.starts]
+    base = np.cumsum(values)
+    owed = np.cumsum(may_lose.owed(values, run.horizon))  # each episode has its own share
     best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
     realised = best - np.cumsum(run.rewards.sum(axis=1))
-    worth = base + np.cumsum(episode_worth(run, mdp, baseline))
-    by_decisions = Margin(worth, base, allowance + worth - (1 - alpha) * base)
+    worth, kept_at = base + np.cumsum(episode_worth(run, mdp, baseline)), may_lose.kept_at(run.episodes)
+    by_decisions = Margin(worth, base, may_lose.allowance + worth - owed, kept_at=kept_at)
     if run.by_step is not None:  # no policy was played for a whole episode: the decisions are what can be judged
         earned = worth
-    margin = allowance + earned - (1 - alpha) * base
-    return EpisodicEvaluation(earned, base, margin, realised, best - earned, by_decisions)
+    margin = may_lose.allowance + earned - owed
+    return EpisodicEvaluation(earned, base, margin, realised, best - earned, by_decisions, kept_at=kept_at)
 
 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
@@ -178,3 +210,15 @@ def check_alpha(alpha: float) -> None:
     """Raise unless alpha is a conservative level."""
     if not 0 <= alpha < 1:
         raise InvalidInput("this run cannot be evaluated", [f"alpha {alpha} must be at least 0 and less than 1"])
+
+
+def check_tolerance(alpha: float, **amounts: Any) -> Tolerance:
+    """What may be lost; alpha may be 0 with nothing else, which agents refuse."""
+    faults: list[str] = []
+    if alpha == 0:
+        found = replace(Tolerance.parse(0.5, faults, **amounts), alpha=0.0)
+    else:
+        found = Tolerance.parse(alpha, faults, **amounts)
+    if faults:
+        raise InvalidInput("this run cannot be evaluated", faults)
+    return found

@@ -3,6 +3,7 @@
 States with `positions` are drawn as cells of a grid, others along a line.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def draw(problem: Problem, state: int | None = None) -> Figure:
 
 def draw_sketch(shown: Sketch, state: int | None = None) -> Figure:
     """The figure of a sketch."""
+    shown = _literal(shown)
     low, high = min(part.values.min() for part in shown.panels), max(part.values.max() for part in shown.panels)
     figure = Figure(figsize=_size(shown), layout="constrained")
     axes = figure.subplots(1, 2, sharey=shown.positions is not None)
@@ -58,6 +60,28 @@ def pixels(figure: Figure) -> NDArray[np.uint8]:
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3]
+
+
+def literally(words: str) -> str:
+    """Words that Matplotlib shows as they are, and not as a formula."""
+    return words.replace("$", r"\$")
+
+
+def _literal(shown: Sketch) -> Sketch:
+    """A sketch whose words are all shown as they are."""
+    first, second = (
+        replace(part, title=literally(part.title), glyphs=[literally(glyph) for glyph in part.glyphs])
+        for part in shown.panels
+    )
+    labels, axes = ([literally(word) for word in words] for words in (shown.state_labels, [*shown.axes, "", ""]))
+    return replace(
+        shown,
+        title=literally(shown.title),
+        measure=literally(shown.measure),
+        panels=(first, second),
+        state_labels=labels,
+        axes=axes,
+    )
 
 
 def _size(shown: Sketch) -> tuple[float, float]:
@@ -106,7 +130,7 @@ def _in_a_plane(ax: Axes, shown: Sketch, part: Panel, state: int | None, scale: 
         red, green, blue, _ = colormaps[COLOURS]((value - low) / (high - low))
         ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
         ax.text(j, i, glyph, ha="center", va="center", color=ink, fontsize=9 if max(height, width) > 6 else 13)
-        if label[-1] in "SGX":
+        if label[-1:] in ("S", "G", "X"):
             ax.text(j - 0.44, i - 0.44, label[-1], ha="left", va="top", color=ink, fontsize=7, fontweight="bold")
     if state is not None:
         i, j = shown.positions[state]

@@ -55,7 +55,7 @@ def of_table(mdp: TabularMDP, diameters: bool | None = None, progress: Progress 
 def _sizes(mdp: TabularMDP) -> list[Fact]:
     """The sizes of the table, and the scale and noise of its rewards."""
     noise = mdp.noise.kind + (f" ({mdp.noise.scale:g})" if mdp.noise.scale else "")
-    units = "as they are"
+    units = mdp.space.money.words if mdp.space.low != 0 or mdp.space.unit else "as they are"
     if (mdp.reward_offset, mdp.reward_scale) != (0.0, 1.0):
         units = f"{mdp.reward_offset:.6g} + {mdp.reward_scale:.6g} r"
     return [
@@ -63,7 +63,7 @@ def _sizes(mdp: TabularMDP) -> list[Fact]:
         Fact("n_actions", "actions A", mdp.space.n_actions),
         Fact("n_pairs", "state–action pairs", mdp.space.n_pairs),
         Fact("n_transitions", "transitions stored", int(mdp.p.size)),
-        Fact("r_max", "largest mean reward r_max", mdp.r_max),
+        Fact("r_max", "largest mean reward r_max", mdp.space.high),
         Fact("reward_noise", "reward noise", noise),
         Fact("reward_units", "rewards in their own units", units),
     ]

@@ -4,7 +4,10 @@ For average reward, a *place* is a state and its worth is the bias h. For a fini
 stage h, and its worth is the baseline's value V_h(s). A *choice* is a pair, or pair k of stage h as h K + k.
 """
 
+import math
 from typing import NamedTuple
+
+import numpy as np
 
 from surefooted.arrays import Bools, Floats, Ints
 from surefooted.kernels.compile import allocating, njit
@@ -15,20 +18,21 @@ from surefooted.kernels.rows import Rows, extreme
 from surefooted.kernels.sorting import rank_states, workspace
 from surefooted.kernels.structs import NO_NOISE, Fields, Steps, World
 
-STEPS, PROVED, PAID_IN = 0, 1, 2  # what stands where in `Account.now`
+STEPS, PROVED, PAID_IN, ADVANCED = 0, 1, 2, 3  # what stands where in `Account.now`
 
 
 class Terms(NamedTuple):
     """What does not change from step to step: the numbers of the condition, and what its bounds need."""
 
     gain: float  # g; 0 for a finite horizon
-    rate: float  # what each step pays in, α g
+    rate: float  # what each step pays in, not negative: α g, and a tolerance
     opening: float  # the allowance minus the reserve
     threshold: float  # ln(1 / δ) of the bets
     log_term: float  # ln(1 / δ') of the bound on the mean outcome of one choice
     range_: float  # outcomes r + worth(next place) from one place lie in an interval of this length
     largest: float  # no surprise is below -largest; every λ is below 1 / largest
     stages: int  # H, or 0 for average reward
+    every: int  # average reward: the condition is kept after every so many steps; 0: at `dates`, and after the last
 
 
 class Account(NamedTuple):
@@ -43,7 +47,9 @@ class Account(NamedTuple):
     square: Floats  # [choices], the sum of their squares
     departures: Ints  # [choices]
     by_set: Floats  # [choices], what the plausible set says that a departure is worth at least; -inf: nothing
-    now: Floats  # [3]: steps counted, what all departures are proved to be worth, what was paid in beside the rate
+    now: Floats  # [4]: steps counted, what departures are proved to be worth, what was paid in beside the rate, and
+    # what is certain to be paid in until the condition must hold
+    dates: Ints  # increasing steps
 
 
 class Rules(NamedTuple):
@@ -77,10 +83,22 @@ def proved_worth(account: Account) -> float:
 
 
 @njit
+def next_date(account: Account, t: float) -> float:
+    """The first step, t or later, after which the condition must hold."""
+    every = account.terms.every
+    if every == 1:
+        return t
+    if every > 1:
+        return math.ceil(t / every) * float(every)
+    at = np.searchsorted(account.dates, t)
+    return float(account.dates[at]) if at < len(account.dates) else t
+
+
+@njit
 def paid_in(account: Account) -> float:
-    """What may be lost in all after the next step."""
-    terms = account.terms
-    limit: float = terms.opening + terms.rate * (account.now[STEPS] + 1.0) + account.now[PAID_IN]
+    """What may be lost in all when the condition must hold again: all that is paid in until then counts."""
+    terms, now = account.terms, account.now
+    limit: float = terms.opening + terms.rate * next_date(account, now[STEPS] + 1.0) + now[PAID_IN] + now[ADVANCED]
     return limit
 
 
@@ -190,8 +208,8 @@ def play_decisions(
         row = k + t * stride
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
         draw = draws[t, 1] if world.noise != NO_NOISE else 0.0
-        reward = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
-        settle(account, place, first + k, reward, s + (t + 1) * places, departed)
+        reward = world.low + noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
+        settle(account, place, first + k, reward - world.low, s + (t + 1) * places, departed)
         steps.pairs[t], steps.rewards[t], steps.next_states[t] = k, reward, s
         if len(allowed) > 0:
             allowed[k] -= 1

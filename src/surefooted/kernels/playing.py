@@ -78,7 +78,7 @@ def play_episode(
         row = k + t * stride
         s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[row], world.next_ptr[row + 1])]
         draw = draws[t, 1] if world.noise != NO_NOISE else 0.0
-        rewards[t] = noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
+        rewards[t] = world.low + noisy_reward(draw, world.r[row], world.r_max, world.noise, world.scale)
         pairs[t], next_states[t] = k, s
         if len(allowed) > 0:
             allowed[k] -= 1

@@ -86,7 +86,8 @@ NO_NOISE, BERNOULLI, GAUSSIAN, TRUNCATED_GAUSSIAN, UNIFORM = 0, 1, 2, 3, 4  # ki
 class World(NamedTuple):
     """A true table to play on, with the noise of its rewards (`tables/reward_noise.py`).
 
-    Row k of the table belongs to pair k, or row h K + k to pair k of stage h.
+    Mean rewards `r` are counted from `low`; the rewards of steps are not. Row k of the table belongs to pair k, or row
+    h K + k to pair k of stage h.
     """
 
     pair_ptr: Ints  # [S + 1]
@@ -97,6 +98,7 @@ class World(NamedTuple):
     r_max: float
     noise: int  # NO_NOISE, BERNOULLI, ..
     scale: float
+    low: float = 0.0
 
 
 class Book(NamedTuple):

@@ -82,7 +82,7 @@ class BaselineCheck:
     baseline : the baseline, with what was declared of it
     delta : δ; a right declaration is called wrong with probability at most `FALSE_ALARMS` times this
     horizon : H for values over a finite horizon, None for gain and bias
-    bounded : whether every reward lies in [0, r_max]; otherwise nothing is compared
+    bounded : whether every reward lies in the range of the space; otherwise nothing is compared
 
     Example
     -------
@@ -112,10 +112,11 @@ class BaselineCheck:
 
     def _begin(self, space: Space) -> Surprises:
         """No step was seen yet."""
-        policy, bias, values = self.baseline.policy, self.baseline.bias, self.baseline.values
+        policy, bias = self.baseline.policy, self.baseline.bias
+        values = None if self.horizon is None else self.baseline.values_counted(self.horizon)
         gain, stride, places, alone = 0.0, 0, space.n_states, np.zeros(0, dtype=np.int64)
-        if bias is not None and self.baseline.gain is not None:
-            worth, gain, span = bias, self.baseline.gain, float(np.ptp(bias))
+        if bias is not None and self.baseline.gain_counted is not None:
+            worth, gain, span = bias, self.baseline.gain_counted, float(np.ptp(bias))
             alone = only_pairs(policy, 1)
         else:
             assert values is not None and self.horizon is not None
@@ -136,7 +137,7 @@ class BaselineCheck:
         return int(self._surprises.sums[-1, 0]) if self.is_active else 0
 
     def add(self, s: int, pairs: Ints, rewards: Floats, next_states: Ints, explored: Bools = NOT_EXPLORED) -> None:
-        """Count steps from s on, or the H steps of an episode.
+        """Count steps from s on, or the H steps of an episode, with rewards counted from `low` (`tables.money`).
 
         `explored` [n] says at which steps something else than the baseline chose; empty: at none.
         """
@@ -215,12 +216,15 @@ class BaselineCheck:
         told, P = self._surprises, self.places
         n, total, _ = told.sums[place].tolist()
         h, s = divmod(place, told.stride) if told.stride else (None, place)
+        space = self.baseline.policy.space
         worth = None if place == P else float(told.worth[place])
-        gain = None if self.horizon is not None else told.gain
-        declared = wording.declared_baseline(gain, worth, s, h)
+        if worth is not None and self.horizon is not None:
+            worth += (self.horizon - (h or 0)) * space.low
+        gain = None if self.horizon is not None else float(space.money.earned(told.gain))
+        declared = wording.declared_baseline(gain, worth, s, h, space)
         than = "its values say" if gain is None else "its gain and bias say" if P > 1 else "that"
         unit = "episode" if self.whole_episodes else "step"
-        return wording.wrong_baseline(declared, int(n), total / n * told.range_, unit, than)
+        return wording.wrong_baseline(declared, int(n), total / n * told.range_, unit, than, space.money)
 
     def _by_set(self, plausible: Plausible) -> list[str]:
         """Where no MDP of the set explains what was declared."""
@@ -229,7 +233,13 @@ class BaselineCheck:
         here, slack = told.worth.reshape(-1, S)[: len(low)] + told.gain, TOLERANCE * told.range_
         wrong = np.argwhere((here < low - slack) | (here > high + slack)).tolist()
         stage = [None] if self.horizon is None else list(range(len(low)))
-        return [wording.implausible_baseline(stage[h], s, here[h, s], (low[h, s], high[h, s])) for h, s in wrong]
+        space = self.baseline.policy.space
+        to_go = [
+            self.horizon - h if self.horizon is not None else 1 for h in range(len(low))
+        ]  # steps, each above `low`
+        shown = [(here[h, s], low[h, s], high[h, s]) + to_go[h] * space.low * np.ones(3) for h, s in wrong]
+        each = zip(wrong, shown, strict=True)
+        return [wording.implausible_baseline(stage[h], s, x, (a, b), space) for (h, s), (x, a, b) in each]
 
     def _outcomes(self, plausible: Plausible) -> tuple[Floats, Floats]:
         """The least and the largest r_b + P_b h (or V of the next stage) over the set, [1, S] or [H, S]."""

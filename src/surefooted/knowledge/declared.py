@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from surefooted.arrays import Bools, Floats, FrozenArrays, Ints, freeze
-from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.kernels.rewards import ESTIMATED, FUNCTION, MEAN, KnownRewards, Levels
 from surefooted.kernels.successors import Successors
 from surefooted.knowledge.mechanics import Mechanics
@@ -16,6 +15,8 @@ from surefooted.tables.space import Space
 @dataclass(frozen=True, eq=False)
 class Declared(FrozenArrays):
     """What was declared, once it is known to be valid; None stands for what was left open.
+
+    Rewards are counted from the `low` of the space (`tables.money`), except those of the mechanics.
 
     Pair k has declared successors if `has_successors[k]`: successor_state[successor_ptr[k] : successor_ptr[k + 1]],
     increasing. Mechanics declare the successors of all pairs, and have them in their own index.
@@ -77,5 +78,5 @@ class Declared(FrozenArrays):
             what, levels = FUNCTION, self.mechanics.index.levels
         low = np.zeros(K) if self.reward_low is None else self.reward_low.copy()
         high = np.full(K, space.r_max) if self.reward_high is None else self.reward_high.copy()
-        slack = REWARD_ROUNDING * space.r_max
-        return KnownRewards(what, self.reward_low is not None, low, high, mean, levels, space.r_max, slack)
+        ends = (space.r_max, space.money.slack)
+        return KnownRewards(what, self.reward_low is not None, low, high, mean, levels, *ends)

@@ -41,8 +41,8 @@ class Knowledge:
     space : the states and their actions
     rewards : the mean reward of each pair: [S, A], [K] or a function of (s, a)
     reward_bounds : (low, high), between which every observed reward of the pair lies. Each is a number, [S, A] or [K];
-        or give one function of (s, a) that returns both. If the counts are unbounded, bounds may leave [0, r_max];
-        means may not.
+        or give one function of (s, a) that returns both. If the counts are unbounded, bounds may leave the range of
+        the space; means may not.
     reward_function : the mean reward r(s, a, s') of a step that leads to s': [S, A, S], [K, S] or a function. Only its
         mean over s' is used: a drawn reward need not depend on where the step leads.
     successors : the possible next states of each pair: a function of (s, a), a mapping from (s, a), a list of K of
@@ -148,7 +148,8 @@ class Knowledge:
         `pairs` [n] are rows of counts: pair k of stage h is h K + k. `noise` [n, C] (or [n], if it has one component)
         is the noise of the steps, if it was observed.
         """
-        steps = (np.asarray(pairs), np.asarray(rewards), np.asarray(next_states))
+        counted = self.declared.space.money.counted(np.asarray(rewards))
+        steps = (np.asarray(pairs), counted, np.asarray(next_states))
         told = None if noise is None else np.asarray(noise).reshape(steps[0].size, -1)
         found = impossible_steps(self.declared, *steps, told)
         said = [wording.impossible_step(self.declared, found, i, *steps, told) for i in range(steps[0].size)]

@@ -31,7 +31,7 @@ class Mechanics(FrozenArrays):
 
     `next_state` holds f(s, a, ξ) for every pair and every ξ: pair after pair, and within a pair the last component
     fastest. `reward` holds the mean reward r(s, a, ξ) in the same order. Its values are any finite numbers: only their
-    means over ξ must lie in [0, r_max].
+    means over ξ must lie in the range of the space.
 
     With `observed`, the noise of each step is reported with the step, and counted in `NoiseCounts`. Otherwise only what
     (s, a, s') reveals of it is used.
@@ -150,7 +150,8 @@ class Mechanics(FrozenArrays):
     @cached_property
     def index(self) -> NoiseIndex:
         """The cells of all pairs and the events that must be estimated, as kernels take them; made once."""
-        return noise_index(self.sizes, self.law, self.noise_ptr, self.next_state, self.reward, self.observed)
+        counted = None if self.reward is None else self.space.money.counted(self.reward)
+        return noise_index(self.sizes, self.law, self.noise_ptr, self.next_state, counted, self.observed)
 
     def shape(self, k: int) -> tuple[int, ...]:
         """How many values each component of pair k has."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from surefooted.arrays import is_whole, real_numbers
-from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.declared import Declared
 from surefooted.knowledge.mechanics import Mechanics
@@ -32,7 +31,9 @@ def parse(
     if reward_function is not None and not faults:
         of_next = _next_values(reward_function, space, *rows[1:], faults)
     if faults:
-        raise InvalidInput("this knowledge is not valid", faults)
+        hint = space.money.hint if any("mean reward" in fault and "is outside" in fault for fault in faults) else ""
+        raise InvalidInput("this knowledge is not valid", faults, hint)
+    mean, low, high, of_next = (None if x is None else space.money.counted(x) for x in (mean, low, high, of_next))
     return Declared(space, mean, low, high, *rows, of_next, mechanics)
 
 
@@ -136,24 +137,23 @@ def _successors(given: Any, space: Space, everything: bool, faults: list[str]) -
 
 
 def _check_means(mean: Floats, space: Space, faults: list[str]) -> None:
-    """Add a fault for each mean outside [0, r_max], and cut off what is rounding."""
-    top, slack = space.r_max, REWARD_ROUNDING * space.r_max
-    for k in np.flatnonzero(~((mean >= -slack) & (mean <= top + slack))):
-        faults.append(f"{space.words(k)}: mean reward {mean[k]:g} is outside [0, {top:g}]")
-    np.clip(mean, 0.0, top, out=mean)
+    """Add a fault for each mean outside the range of rewards, and cut off what is rounding."""
+    for k in np.flatnonzero(~space.money.contains(mean)):
+        faults.append(f"{space.words(k)}: mean reward {mean[k]:g} is outside {space.money.words}")
+    np.clip(mean, space.low, space.high, out=mean)
 
 
 def _check_bounds(low: Floats, high: Floats, mean: Floats | None, space: Space, faults: list[str]) -> None:
     """Add a fault for each pair whose bounds are none, or exclude its mean."""
-    top, slack = space.r_max, REWARD_ROUNDING * space.r_max
+    slack = space.money.slack
     for k in range(low.size):
         shown = f"{space.words(k)}: reward bounds [{low[k]:g}, {high[k]:g}]"
         if not (np.isfinite(low[k]) and np.isfinite(high[k])):
             faults.append(f"{shown} are not finite")
         elif low[k] > high[k]:
             faults.append(f"{shown} are the wrong way round")
-        elif low[k] > top or high[k] < 0:
-            faults.append(f"{shown} lie outside [0, {top:g}]")
+        elif low[k] > space.high or high[k] < space.low:
+            faults.append(f"{shown} lie outside {space.money.words}")
         elif mean is not None and mean.size and not low[k] - slack <= mean[k] <= high[k] + slack:
             faults.append(f"{shown} exclude the mean reward {mean[k]:g}")
 

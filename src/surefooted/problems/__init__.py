@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from surefooted.errors import SurefootedError
 from surefooted.problems.garnet import garnet
@@ -12,7 +13,10 @@ from surefooted.problems.maintenance import maintenance
 from surefooted.problems.problem import Problem
 from surefooted.problems.riverswim import riverswim
 
-__all__ = ["ALL", "Problem", "garnet", "gridworld", "inventory", "maintenance", "make", "riverswim"]
+if TYPE_CHECKING:
+    from surefooted.problems.problem_file import ProblemFile
+
+__all__ = ["ALL", "Problem", "garnet", "gridworld", "inventory", "load", "maintenance", "make", "riverswim"]
 
 ALL: dict[str, Callable[..., Problem]] = {
     "inventory": inventory,
@@ -35,3 +39,37 @@ def make(name: str, **parameters: Any) -> Problem:
         hint = f"did you mean {near[0]!r}?" if near else f"the problems are {', '.join(ALL)}"
         raise SurefootedError(f"there is no problem {name!r}; {hint}")
     return ALL[name](**parameters)
+
+
+def load(
+    path: str | Path,
+    *,
+    allow_code: bool = False,
+    say: Callable[[str], object] | None = None,
+    logs: bool = True,
+) -> "ProblemFile":
+    """The problem that a TOML file describes: docs/problem-files.md.
+
+    - `path`: the file. One error names every fault in it, with its line.
+    - `allow_code`: whether code that the file names (`module:function`) may run. Nothing is imported otherwise.
+    - `say`: gets the sentence that names the code before it runs.
+    - `logs`: whether to read the logs that the file names.
+
+    >>> import surefooted as sf
+    >>> text = '''
+    ... name = "machine"
+    ... step = "day"
+    ... states.values = ["fine", "worn"]
+    ... actions.values = ["run", "repair"]
+    ... baseline.table = {fine = "run", worn = "run"}
+    ... rewards = {low = -40, high = 60, unit = "€"}
+    ... '''
+    >>> file = open("machine.toml", "w", encoding="utf-8")
+    >>> _ = file.write(text), file.close()
+    >>> problem = sf.problems.load("machine.toml")
+    >>> problem.space, problem.baseline.policy.actions
+    (Space(n_states=2, n_pairs=4, rewards=(-40, 60), unit='€'), array([0, 0]))
+    """
+    from surefooted.problems.from_file import load_file
+
+    return load_file(path, allow_code, say, logs)

@@ -7,7 +7,7 @@ public re-implementation whose author had them from the paper's first author. He
 slip: see `docs/problems.md`.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,6 +47,7 @@ def gridworld(
     pit_reward: float = -20.0,
     horizon: int | None = 10,
     noise: Noise | None = None,
+    unit: str | None = None,
 ) -> Problem:
     r"""Moves on a grid with goals and pits.
 
@@ -61,9 +62,9 @@ def gridworld(
     - `slip`: a move goes to each side with probability slip / 2. Against a wall or the edge, one stays.
     - `goal`, `pit`: what happens there: "absorb" (stay for ever), "restart" (back to `S`) or "pass" (as in any cell).
     - `step_reward`, `goal_reward`, `pit_reward`: the reward of a step that begins in a free cell, a goal, or a pit.
-      Their range is mapped to [0, 1].
     - `horizon`: the length of an episode, or None for average reward.
     - `noise`: reward noise.
+    - `unit`: None (the paper): rewards are mapped to [0, 1]. A unit such as "€": they are in that unit, as they are.
     """
     rows = [line.strip() for line in map.strip().splitlines()]
     cells = [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"]
@@ -98,7 +99,9 @@ def gridworld(
     low, high = min(step_reward, goal_reward, pit_reward), max(step_reward, goal_reward, pit_reward)
     columns = [list(column) for column in zip(*moves, strict=True)]
     state, action, after, mass, rewards = columns
-    mdp = TabularMDP.from_transitions(state, action, after, mass, rewards, noise, n_states=n, reward_range=(low, high))
+    scale: dict[str, Any] = {"rewards": (low, high), "unit": unit or ""}
+    mdp = TabularMDP.from_transitions(state, action, after, mass, rewards, noise, n_states=n, **scale)
+    mdp = mdp if unit is not None else mdp.normalised()
     if baseline is None and rows == PAPER_MAP.split():
         baseline = PAPER_BASELINE
     probabilities = _shortest_way(target, marks) if baseline is None else _arrows(baseline, rows, index)

@@ -10,7 +10,7 @@ numbers: see `docs/problems.md`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,7 @@ def inventory(
     order_up_to: int | None = None,
     normalise: Literal["mean", "realised"] | tuple[float, float] = "mean",
     noise: Noise | None = None,
+    unit: str | None = None,
     start: int = 0,
 ) -> Problem:
     """Stock of one product under random demand.
@@ -51,13 +52,14 @@ def inventory(
     - `demand`: the probability of a demand of 0, 1, 2, … units; by default uniform on 0 .. capacity.
     - `order_below`, `order_up_to`: σ and Σ of the baseline. If the stock is below σ, it orders up to Σ. By default Σ is
       4 or the capacity, and σ is Σ.
-    - `normalise`: how rewards are mapped to [0, 1]: from the range of the means r(s, a) ("mean"), from the range of the
-      realised r(s, a, s') ("realised"), or from a given (low, high).
+    - `normalise`: the range that is mapped to [0, 1]: that of the means r(s, a) ("mean"), that of the realised
+      r(s, a, s') ("realised"), or a given (low, high). With a unit, it is the range that is declared.
     - `noise`: by default the paper's `(1 + 0.1 η) r(s, a)`, which leaves [0, 1]. It multiplies the mean, and therefore
       "mean" is the default of `normalise`.
     - `start`: the units in stock at the start.
+    - `unit`: None (the paper): rewards are mapped to [0, 1]. A unit such as "€": they are in that unit, as they are.
 
-    The problem has `mechanics`: their noise is the demand, their rewards are the month's earnings, mapped to [0, 1].
+    The problem has `mechanics`: their noise is the demand, their rewards are the month's earnings, in the same unit.
     """
     capacity, start = as_whole(capacity), as_whole(start)
     stock = capacity if is_whole(capacity, 1) else 6  # after a fault, to check the other parameters
@@ -114,8 +116,10 @@ def inventory(
         low, high = float(reward[mass > 0].min()), float(reward[mass > 0].max())
     noise = Noise("gaussian", 0.1) if noise is None else noise
     after = np.concatenate([y - sold[y] for y in level])
-    mdp = TabularMDP.from_transitions(state[pair], action[pair], after, mass, reward, noise, reward_range=(low, high))
-    scaled = (reward - low) / (high - low)
+    scale: dict[str, Any] = {"rewards": (low, high), "unit": unit or ""}
+    mdp = TabularMDP.from_transitions(state[pair], action[pair], after, mass, reward, noise, **scale)
+    mdp = mdp if unit is not None else mdp.normalised()
+    scaled = (reward - low) / (high - low) if unit is None else reward
     mechanics = Mechanics(mdp.space, (law.size,), np.zeros((state.size, 1), dtype=np.int64), after, scaled)
     is_paper = (capacity, fixed_cost, unit_cost, holding_cost, price) == (6, 4.0, 2.0, 1.0, 8.0)
     is_paper = is_paper and demand is None and order_below == order_up_to == 4

@@ -41,6 +41,7 @@ def maintenance(
     threshold: int = 4,
     random_share: float = 0.3,
     noise: Noise | None = None,
+    unit: str | None = None,
 ) -> Problem:
     """Components that wear, and can be replaced before or after they fail.
 
@@ -59,8 +60,9 @@ def maintenance(
     - `threshold`, `random_share`: the baseline replaces every component at or above the threshold. With probability
       `random_share` it takes a random action instead, all equally likely.
     - `noise`: by default the paper's `(1 + 0.1 η) r(s, a)`, which leaves [0, 1].
+    - `unit`: None (the paper): rewards are mapped to [0, 1]. A unit such as "€": they are in that unit, as they are.
 
-    The reward of a step is 1 - cost / (the largest possible cost of a step).
+    Mapped to [0, 1], the reward of a step is 1 - cost / (the largest possible cost of a step).
 
     The problem has `mechanics`: their noise is the wear of each component, 0 .. L levels, where L stands for L or more.
     There is one law for each number of components that do not work. Problems with more than 4 000 000 pairs times wears
@@ -104,7 +106,9 @@ def maintenance(
                 column.append(values)
     state, action, next_state, p, reward = (np.concatenate(column) for column in columns)
     noise = Noise("gaussian", 0.1) if noise is None else noise
-    mdp = TabularMDP.from_transitions(state, action, next_state, p, reward, noise, reward_range=(-worst, 0.0))
+    scale: dict[str, Any] = {"rewards": (-worst, 0.0), "unit": unit or ""}
+    mdp = TabularMDP.from_transitions(state, action, next_state, p, reward, noise, **scale)
+    mdp = mdp if unit is not None else mdp.normalised()
     laws = tuple(matrix[0] for matrix in wear[:-1])
     mechanics = None
     if mdp.space.n_pairs * levels**components <= LARGE:

@@ -4,8 +4,8 @@ All take `(counts, delta)` and return a `Plausible`. N is the number of visits o
 plus the number of all visits. S, A and K are the numbers of states, actions and pairs. Where each stage has dynamics of
 its own, A and K are those of all stages together.
 
-Reward intervals are cut to [0, r_max], and are for rewards in that range. Probabilities are cut to [0, 1]. A pair never
-tried may earn anything and lead anywhere.
+Rewards are counted from `low` (`tables.money`). Their intervals are cut to [0, r_max]: they are for rewards in the
+range of the space. Probabilities are cut to [0, 1]. A pair never tried may earn anything and lead anywhere.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,29 @@ from collections.abc import Callable
 import numpy as np
 
 from surefooted.data.counts import Counts
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, did_you_mean
 from surefooted.kernels import intervals
 from surefooted.sets.incremental import IncrementalSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats
 
 Confidence = Callable[[Counts, float], Plausible]
+
+
+def named(confidence: Confidence | str) -> Confidence:
+    """The function of this module that has this name; a function is returned as it is.
+
+    >>> import surefooted as sf
+    >>> sf.confidence.named("likelihood") is sf.confidence.likelihood
+    True
+    """
+    if callable(confidence):
+        return confidence
+    if confidence not in NAMES:
+        known = f"there are {', '.join(NAMES)}, or a function of (counts, delta)"
+        meant = did_you_mean(confidence, NAMES)
+        raise InvalidInput("no such confidence", [f"confidence: there is no {confidence!r}; {known}.{meant}"])
+    return _BY_NAME[str(confidence)]
 
 
 def hoeffding(counts: Counts, delta: float) -> Plausible:
@@ -127,3 +143,10 @@ def _sizes(counts: Counts, delta: float) -> tuple[int, int, Floats, int]:
         raise InvalidInput("no such confidence", [f"delta {delta} must lie strictly between 0 and 1"])
     n = np.maximum(counts.visits, 1).astype(np.float64)
     return counts.space.n_states, counts.space.n_actions * counts.stages, n, counts.total + 1
+
+
+_BY_NAME: dict[str, Confidence] = {
+    function.__name__: function
+    for function in (hoeffding, hoeffding_paper, simplified_bernstein, bernstein, likelihood)
+}
+NAMES = tuple(_BY_NAME)

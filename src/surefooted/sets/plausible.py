@@ -15,10 +15,11 @@ from surefooted.tables.staged import Dynamics
 class Plausible:
     """The MDPs that the data do not exclude (the paper's bounded-parameter MDP, Eq. `bounded.parameter`).
 
-    Mean rewards lie in [r_lower, r_upper], [K]. The successors of row k are next_state[next_ptr[k] : next_ptr[k + 1]].
-    Without `width`, a row is a box: successor j has a probability between p_lower[j] and p_upper[j], and each state
-    that is not stored at most `unseen[k]`. With `width`, a row is an L1 ball of radius width[k] around p_lower. A pair
-    never tried stores no successor and has unseen 1: it may lead anywhere.
+    Mean rewards, counted from the `low` of the space (`tables.money`), lie in [r_lower, r_upper], [K]; `rewards` has
+    the bounds in the user's unit. The successors of row k are next_state[next_ptr[k] : next_ptr[k + 1]]. Without
+    `width`, a row is a box: successor j has a probability between p_lower[j] and p_upper[j], and each state that is not
+    stored at most `unseen[k]`. With `width`, a row is an L1 ball of radius width[k] around p_lower. A pair never tried
+    stores no successor and has unseen 1: it may lead anywhere.
 
     With `stages` H, each stage h has rows of its own: every array [K] is [H K], and pair k of stage h is row h K + k.
     """
@@ -55,7 +56,12 @@ class Plausible:
     def exactly(cls, mdp: Dynamics) -> "Plausible":
         """The set that holds one MDP only."""
         rows = (mdp.next_ptr, mdp.next_state, mdp.p, mdp.p)
-        return cls(mdp.space, mdp.r, mdp.r, *rows, np.zeros(mdp.r.size), stages=mdp.stages)
+        return cls(mdp.space, mdp.r_counted, mdp.r_counted, *rows, np.zeros(mdp.r.size), stages=mdp.stages)
+
+    @property
+    def rewards(self) -> tuple[Floats, Floats]:
+        """Lower and upper bounds on the mean rewards, in the user's unit, [K] each."""
+        return self.space.money.earned(self.r_lower), self.space.money.earned(self.r_upper)
 
     def contains(self, mdp: Dynamics, tolerance: float = 1e-12) -> bool:
         """Whether an MDP is in the set. That the true MDP is in it is the good event."""
@@ -67,12 +73,13 @@ class Plausible:
             raise InvalidInput("set and MDP do not fit", [f"set on {self.space}, MDP on {mdp.space}"])
         if 1 != self.stages != mdp.stages != 1:
             raise InvalidInput("set and MDP do not fit", [f"set of {self.stages} stages, MDP of {mdp.stages}"])
-        faults = []
+        faults, (r_lower, r_upper) = [], self.rewards
+        slack = tolerance * max(1.0, abs(self.space.low), abs(self.space.high))
         for row in range(max(self.n_rows, mdp.r.size)):  # rows that stages share are compared with each stage
             k, m, (h, pair) = row % self.n_rows, row % mdp.r.size, divmod(row, self.space.n_pairs)
             at = f"stage {h}, " * (max(self.stages, mdp.stages) > 1) + self.space.words(pair)
-            if not self.r_lower[k] - tolerance <= mdp.r[m] <= self.r_upper[k] + tolerance:
-                faults.append(f"{at}: mean reward {mdp.r[m]:g} not in [{self.r_lower[k]:g}, {self.r_upper[k]:g}]")
+            if not r_lower[k] - slack <= mdp.r[m] <= r_upper[k] + slack:
+                faults.append(f"{at}: mean reward {mdp.r[m]:g} not in [{r_lower[k]:g}, {r_upper[k]:g}]")
             p = np.zeros(self.space.n_states)
             p[mdp.next_state[mdp.next_ptr[m] : mdp.next_ptr[m + 1]]] = mdp.p[mdp.next_ptr[m] : mdp.next_ptr[m + 1]]
             at_k = slice(self.next_ptr[k], self.next_ptr[k + 1])

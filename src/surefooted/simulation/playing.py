@@ -92,7 +92,9 @@ def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
     faults = [] if space == mdp.space else [f"agent on {space}, problem on {mdp.space}"]
     if bounded and not mdp.noise.bounded:
         kind = mdp.noise.kind
-        faults.append(f"{kind} noise leaves [0, r_max]: build the agent with bounded=False, or choose another noise")
+        faults.append(
+            f"{kind} noise leaves {space.money.words}: build the agent with bounded=False, or choose another noise"
+        )
     return faults
 
 
@@ -136,8 +138,8 @@ def _simulate_steps(problem: Problem, agent: AveragePlayer[Any], steps: int, see
 
 def _world(mdp: Dynamics) -> Fields:
     """A `World`: the table and its noise."""
-    noise = (mdp.r_max, mdp.noise.code, mdp.noise.scale)
-    return tuple(World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, mdp.r, *noise))
+    rewards = (mdp.r_counted, mdp.r_max, mdp.noise.code, mdp.noise.scale, mdp.space.low)
+    return tuple(World(mdp.space.pair_ptr, mdp.next_ptr, mdp.next_state, mdp.p, *rewards))
 
 
 def simulate_episodes(

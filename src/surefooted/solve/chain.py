@@ -17,12 +17,12 @@ SUM_ROUNDING = 1e-14  # the relative rounding of a sum of a few terms
 
 
 def rows_of(mdp: TabularMDP) -> Table:
-    """The rows of an MDP as kernels take them."""
-    return Table(mdp.next_ptr, mdp.next_state, mdp.p, mdp.r)
+    """The rows of an MDP as kernels take them, with rewards counted from `low`."""
+    return Table(mdp.next_ptr, mdp.next_state, mdp.p, mdp.r_counted)
 
 
 def induced_chain(mdp: TabularMDP, policy: Policy) -> Table:
-    """The chain of a stationary policy, with a row for each state."""
+    """The chain of a stationary policy, with a row for each state and rewards counted from `low`."""
     if policy.space != mdp.space:
         raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     if policy.horizon is not None:
@@ -31,13 +31,13 @@ def induced_chain(mdp: TabularMDP, policy: Policy) -> Table:
     if policy.pair is not None:
         entries, row = gather(mdp.next_ptr, policy.pair)
         ptr = np.searchsorted(row, np.arange(mdp.n_states + 1)).astype(np.int64)
-        return Table(ptr, mdp.next_state[entries], mdp.p[entries], mdp.r[policy.pair])
+        return Table(ptr, mdp.next_state[entries], mdp.p[entries], mdp.r_counted[policy.pair])
     weights = policy.dense_weights
     played = np.flatnonzero(weights)
     entries, row = gather(mdp.next_ptr, played)
     state = mdp.space.pair_state[played]
     ptr = np.searchsorted(state[row], np.arange(mdp.n_states + 1)).astype(np.int64)
-    r = np.add.reduceat(weights * mdp.r, mdp.space.pair_ptr[:-1])
+    r = np.add.reduceat(weights * mdp.r_counted, mdp.space.pair_ptr[:-1])
     return Table(ptr, mdp.next_state[entries], mdp.p[entries] * weights[played][row], r)
 
 

@@ -6,7 +6,7 @@ from one application of the Bellman operator, Theorem 8.5.5.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -70,7 +70,12 @@ def gain_and_bias(mdp: TabularMDP, policy: Policy, accuracy: float = 1e-9) -> Ga
     """The gain and Cesàro bias of a stationary policy, unichain or not, periodic or not."""
     _check(accuracy)
     chain = induced_chain(mdp, policy)
-    return _evaluate(chain, structure(chain), mdp.r_max, accuracy * mdp.r_max)
+    return _in_unit(_evaluate(chain, structure(chain), mdp.r_max, accuracy * mdp.r_max), mdp)
+
+
+def _in_unit(solved: GainAndBias, mdp: TabularMDP) -> GainAndBias:
+    """The same with gains in the unit of the MDP's rewards: all computations count them from `low`."""
+    return replace(solved, gains=mdp.space.money.earned(solved.gains))
 
 
 def stationary_distribution(mdp: TabularMDP, policy: Policy, start: int | None = None) -> Floats:
@@ -133,7 +138,7 @@ class OptimalGain:
     @cached_property
     def evaluation(self) -> GainAndBias:
         """How the policy fares, or one that it is improved to if its bias does not solve the optimality equation."""
-        return _improve(self.mdp, self.policy, self.accuracy)[1]
+        return _in_unit(_improve(self.mdp, self.policy, self.accuracy)[1], self.mdp)
 
     @property
     def gains(self) -> Floats:
@@ -178,11 +183,18 @@ def optimal_gain(mdp: TabularMDP, accuracy: float = 1e-9) -> OptimalGain:
         lower, upper, proof, greedy = attempt()
         rounding = (SUM_ROUNDING + TERM_ROUNDING * longest) * (np.abs(proof).max() + mdp.r_max)
         if upper - lower <= tolerance and upper - lower + 2 * rounding <= tolerance:
-            return OptimalGain(mdp, Policy.of_pairs(mdp.space, greedy), lower - rounding, upper + rounding, accuracy)
+            bounds = _bounds_in_unit(mdp, lower - rounding, upper + rounding)
+            return OptimalGain(mdp, Policy.of_pairs(mdp.space, greedy), *bounds, accuracy)
     policy, evaluation, known = _improve(mdp, Policy.of_pairs(mdp.space, pair), accuracy)
-    found = OptimalGain(mdp, policy, float(known.min()), float(known.max()), accuracy)
-    found.__dict__["evaluation"] = evaluation
+    found = OptimalGain(mdp, policy, *_bounds_in_unit(mdp, float(known.min()), float(known.max())), accuracy)
+    found.__dict__["evaluation"] = _in_unit(evaluation, mdp)
     return found
+
+
+def _bounds_in_unit(mdp: TabularMDP, lower: float, upper: float) -> tuple[float, float]:
+    """Bounds on a gain that is counted from `low`, in the unit of the MDP's rewards, rounded outwards."""
+    money, rounding = mdp.space.money, TERM_ROUNDING * abs(mdp.space.low)
+    return float(money.earned(lower)) - rounding, float(money.earned(upper)) + rounding
 
 
 def _sweep(mdp: TabularMDP, accuracy: float, most: int, patience: int, v: Floats, pair: Ints) -> Bounded:

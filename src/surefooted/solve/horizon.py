@@ -36,9 +36,9 @@ def optimal_values(mdp: Dynamics, horizon: int) -> OptimalValues:
     q = np.empty(mdp.space.n_pairs)
     for h in range(horizon - 1, -1, -1):
         table = mdp.stage(h)
-        bellman.backup_pairs(table.next_ptr, table.next_state, table.p, table.r, values[h + 1], q)
+        bellman.backup_pairs(table.next_ptr, table.next_state, table.p, table.r_counted, values[h + 1], q)
         bellman.best_pairs(mdp.space.pair_ptr, q, values[h], pair[h])
-    return OptimalValues(values, Policy(mdp.space, pair=pair))
+    return OptimalValues(mdp.space.money.values_earned(values, horizon), Policy(mdp.space, pair=pair))
 
 
 def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
@@ -48,10 +48,10 @@ def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
         raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     values = np.zeros((horizon + 1, mdp.n_states))
     # a known table is an estimate from one visit to each row, with probabilities in place of counts and no bonus
-    known = Estimates(np.ones(mdp.r.size, dtype=np.int64), mdp.r, mdp.next_ptr, mdp.next_state, mdp.p)
+    known = Estimates(np.ones(mdp.r.size, dtype=np.int64), mdp.r_counted, mdp.next_ptr, mdp.next_state, mdp.p)
     table = (mdp.space.pair_ptr, known, np.zeros(mdp.r.size), np.inf, 0.0)
     stages.estimated_policy_stages(*table, *policy.stages(horizon), values)
-    return values
+    return mdp.space.money.values_earned(values, horizon)
 
 
 def expected_rewards(mdp: TabularMDP, policy: Policy, start: int | ArrayLike, steps: int) -> Floats:
@@ -81,7 +81,7 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
             part = out[first : first + length]
             chains.accumulate_rewards(chain, earned, x, part)
             first += length
-    return out
+    return mdp.space.money.totals_earned(out)
 
 
 def _distribution(mdp: TabularMDP, start: int | ArrayLike) -> Floats:

@@ -4,13 +4,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefooted import solve
+from surefooted import own_code, solve
 from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpisodic
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
@@ -37,20 +36,20 @@ NO_PROBLEM, NO_AGENT = "this problem cannot be built", "this agent cannot be bui
 CONFIDENCES = ("hoeffding", "hoeffding_paper", "simplified_bernstein", "bernstein", "likelihood")
 
 
-def build_problem(spec: ProblemSpec) -> Problem:
-    """The problem that a study names."""
+def build_problem(spec: ProblemSpec, allow_code: bool = False) -> Problem:
+    """The problem that a study names; own code only if it is allowed."""
     parameters = spec.parameters
     try:
         if isinstance(parameters.get("noise"), dict):
             parameters["noise"] = Noise(**parameters["noise"])
-        return _build_problem(spec, parameters)
+        return _build_problem(spec, parameters, allow_code)
     except SurefootedError:
         raise
     except (TypeError, ValueError) as error:  # an unknown parameter, or a word where a number belongs
         raise InvalidInput(NO_PROBLEM, [f"problem: {error}"]) from error
 
 
-def _build_problem(spec: ProblemSpec, parameters: dict[str, Any]) -> Problem:
+def _build_problem(spec: ProblemSpec, parameters: dict[str, Any], allow_code: bool) -> Problem:
     if spec.name.endswith(".npz"):
         sha256 = parameters.pop("sha256", None)
         if sha256 is not None and fingerprint(Path(spec.name)) != sha256:
@@ -58,8 +57,8 @@ def _build_problem(spec: ProblemSpec, parameters: dict[str, Any]) -> Problem:
         if parameters:
             raise InvalidInput(NO_PROBLEM, [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
         return Problem.load(spec.name)
-    if ":" in spec.name:
-        problem = imported(spec.name)(**parameters)
+    if own_code.is_code(spec.name):
+        problem = own_code.load(spec.name, allow_code)(**parameters)
         if not isinstance(problem, Problem):
             raise InvalidInput(NO_PROBLEM, [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
         return problem
@@ -69,14 +68,19 @@ def _build_problem(spec: ProblemSpec, parameters: dict[str, Any]) -> Problem:
     return make(spec.name, **parameters)
 
 
-def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.random.SeedSequence) -> Any:
-    """The agent of a setting. Its constructor gets the space and those of its parameters that the study determines."""
+def build_agent(
+    study: StudySpec, setting: Setting, problem: Problem, seed: np.random.SeedSequence, allow_code: bool = False
+) -> Any:
+    """The agent of a setting; own code only if it is allowed.
+
+    Its constructor gets the space and those of its parameters that the study determines.
+    """
     spec = study.agents[setting.agent]
-    if ":" not in spec.kind and spec.kind not in AGENTS:
+    if not own_code.is_code(spec.kind) and spec.kind not in AGENTS:
         known = f"{', '.join(AGENTS)}, or package.module:Class"
         raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
-    kind = imported(spec.kind) if ":" in spec.kind else AGENTS[spec.kind]
-    arguments = {key: _value(key, value, problem, seed) for key, value in spec.parameters.items()}
+    kind = own_code.load(spec.kind, allow_code) if own_code.is_code(spec.kind) else AGENTS[spec.kind]
+    arguments = {key: _value(key, value, problem, seed, allow_code) for key, value in spec.parameters.items()}
     log = arguments.pop("history", None)
     accepted = inspect.signature(kind).parameters
     told: dict[str, Any] = {"seed": np.random.default_rng(seed), "alpha": setting.alpha, "horizon": problem.horizon}
@@ -95,9 +99,10 @@ def build_agent(study: StudySpec, setting: Setting, problem: Problem, seed: np.r
         raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
 
 
-def check(study: StudySpec) -> Problem:
+def check(study: StudySpec, allow_code: bool = False) -> Problem:
     """Build the problem and all agents once, so that every fault is known before the first run."""
-    problem, faults = build_problem(study.problem), []
+    own_code.permit(f"study {study.name!r}", study.code, allow_code)
+    problem, faults = build_problem(study.problem, allow_code), []
     if (problem.horizon is None) != (study.steps is not None):
         wanted = "steps" if problem.horizon is None else "episodes"
         faults.append(f"{study.unit}: this problem is played in {wanted}")
@@ -109,7 +114,7 @@ def check(study: StudySpec) -> Problem:
     with redirect_stdout(sys.stderr):
         for setting in study.settings:
             try:
-                agent = build_agent(study, setting, problem, np.random.SeedSequence(0))
+                agent = build_agent(study, setting, problem, np.random.SeedSequence(0), allow_code)
             except InvalidInput as error:
                 faults += [fault for fault in error.faults if fault not in faults]
             except SurefootedError as error:
@@ -128,41 +133,29 @@ def check(study: StudySpec) -> Problem:
     return problem
 
 
-def imported(path: str) -> Callable[..., Any]:
-    """The object `package.module:name`; modules in the current directory are found, too."""
-    module, _, name = path.partition(":")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Callable[..., Any] = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SurefootedError(f"cannot import {path}: {error}") from error
-    return found
-
-
-def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence) -> Any:
+def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence, allow_code: bool) -> Any:
     """An argument of an agent: names of confidence sets, knowledge and learners become objects.
 
     A learner that draws gets a seed of its own, which depends on the agent's alone.
     """
     if key == "confidence" and isinstance(value, str):
-        if ":" in value:
-            return imported(value)
+        if own_code.is_code(value):
+            return own_code.load(value, allow_code)
         if value not in CONFIDENCES:
             fault = f"confidence: there is no {value!r}; there are {', '.join(CONFIDENCES)}"
             raise InvalidInput(NO_AGENT, [fault])
         return getattr(confidence, value)
     if key == "knowledge" and isinstance(value, str | list | tuple):
-        if isinstance(value, str) and ":" in value:
-            return imported(value)(problem)
+        if own_code.is_code(value):
+            return own_code.load(str(value), allow_code)(problem)
         return problem.knowledge(*([value] if isinstance(value, str) else value))
     if key == "learner" and isinstance(value, str | dict):
         content = {"kind": value} if isinstance(value, str) else dict(value)
         word = content.pop("kind", None)
-        kind = imported(word) if word and ":" in word else AGENTS.get(word or "")
+        kind = own_code.load(word, allow_code) if own_code.is_code(word) else AGENTS.get(word or "")
         if kind is None:
             raise InvalidInput(NO_AGENT, [f"learner.kind: there is no {word!r}; there are {', '.join(AGENTS)}"])
-        arguments = {name: _value(name, argument, problem, seed) for name, argument in content.items()}
+        arguments = {name: _value(name, argument, problem, seed, allow_code) for name, argument in content.items()}
         accepted = inspect.signature(kind).parameters
         if "horizon" in accepted:
             arguments["horizon"] = problem.horizon

@@ -1,22 +1,25 @@
 """The paper's figures, as functions on axes and as files; drawing a figure again gives the same bytes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 from surefooted.errors import InvalidInput
-from surefooted.evaluation.pictures import draw_sketch
+from surefooted.evaluation.pictures import draw_sketch, literally
 from surefooted.studies.columns import DECISIONS, kept
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
 from surefooted.studies.statistics import interval
+from surefooted.tables.files import replacing
 from surefooted.tables.space import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # Okabe & Ito (2008)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -181,19 +184,18 @@ def make_figures(
     - `out`: the directory of the figures; by default `figures` in the directory of the study.
     - `formats`: "png", "pdf" or "svg".
     """
-    import matplotlib.pyplot as plt
-
     folder = Path(out) if out is not None else results.path / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with plt.rc_context(STYLE):
+    with styled():
         for name, draw in FIGURES.items():
             many = len(results.settings) > MANY
-            figure, ax = plt.subplots(figsize=(9.0, 4.5) if many else None, layout="constrained")
-            draw(ax, results)
+            figure = Figure(figsize=(9.0, 4.5) if many else None, layout="constrained")
+            draw(figure.subplots(), results)
             written += save(figure, folder / name, formats)
         height = 3.5 if not many else 3.5 + 0.07 * len(results.settings)
-        figure, axes = plt.subplots(1, 3, figsize=(12.5, height), layout="constrained")
+        figure = Figure(figsize=(12.5, height), layout="constrained")
+        axes = figure.subplots(1, 3)
         regret(axes[0], results)
         margin(axes[1], results, results.study.initial)
         violations(axes[2], results)
@@ -205,7 +207,7 @@ def make_figures(
             baseline = [line for line in axes[0].lines if line.get_label() == ALWAYS]
             handles, labels = [*handles, *baseline], [*labels, *(ALWAYS for _ in baseline)]
             figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
-        figure.suptitle(results.study.title or results.study.name)
+        figure.suptitle(literally(results.study.title or results.study.name))
         written += save(figure, folder / "overview", formats)
         if results.truth is not None and results.truth.sketch is not None:
             written += save(draw_sketch(results.truth.sketch), folder / "problem", formats)
@@ -214,8 +216,6 @@ def make_figures(
 
 def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:
     """Draw the regret and the margin of the settings of several studies, each in one figure; the files written."""
-    import matplotlib.pyplot as plt
-
     units = {results.study.unit for results in several}
     if len(units) > 1:
         raise InvalidInput("these studies cannot be compared", ["some count steps and some count episodes"])
@@ -224,9 +224,10 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with plt.rc_context(STYLE):
+    with styled():
         for name, column in (("regret", regret_column(several)), ("margin", "margin")):
-            figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+            figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+            ax = figure.subplots()
             i = 0
             for results, named in judged:
                 for setting in results.settings:
@@ -254,10 +255,21 @@ def distinct_titles(several: Sequence[Results]) -> dict[Path, str]:
     return titles
 
 
-def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
-    """Write a figure without dates and versions, so that its bytes depend on what it shows alone."""
-    import matplotlib.pyplot as plt
+@contextmanager
+def styled() -> Iterator[None]:
+    """Figures made in this context look the same everywhere.
 
+    The current directory may hold a `matplotlibrc`, which could name a module to import or send labels to LaTeX. So its
+    settings are dropped, and no figure is made by pyplot, which would import the backend that they name.
+    """
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def save(figure: Figure, path: Path, formats: Sequence[str]) -> list[Path]:
+    """Write a figure without dates and versions, so that its bytes depend on what it shows alone."""
     metadata: dict[str, dict[str, Any]] = {
         "png": {"Software": None},
         "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
@@ -270,8 +282,8 @@ def save(figure: "Figure", path: Path, formats: Sequence[str]) -> list[Path]:
         if kind not in metadata:
             raise InvalidInput("this figure cannot be written", [f"format {kind!r}: there are {', '.join(metadata)}"])
         written.append(path.with_name(f"{path.name}.{kind}"))
-        figure.savefig(written[-1], metadata=metadata[kind])
-    plt.close(figure)
+        with replacing(written[-1]) as file:  # a link of that name is replaced, not followed
+            figure.savefig(file, format=kind, metadata=metadata[kind])
     return written
 
 
@@ -284,7 +296,7 @@ def _band(ax: "Axes", steps: Floats, curves: Floats, setting: Setting) -> None:
 
 def _words(setting: Setting) -> str:
     """The label, escaped so that Matplotlib shows it literally."""
-    label = setting.label.replace("$", r"\$")
+    label = literally(setting.label)
     return f" {label}" if label.startswith("_") else label
 
 

@@ -1,6 +1,7 @@
 """One self-contained HTML page about a study: the table, the figures, the paper's numbers beside ours, what was run."""
 
 import base64
+import hashlib
 import html
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,10 @@ figure { margin: .6rem 0; } figure img { max-width: 100%; background: white; bor
 figcaption { color: var(--soft); font-size: .9rem; }
 pre { overflow-x: auto; padding: .8rem; border: 1px solid var(--line); }
 """
+# The page needs its own style and the pictures in it: no script, no other file, no form.
+POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'".format(
+    base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+)
 
 
 def make_report(results: Results, out: str | Path | None = None, drawn: Sequence[Path] | None = None) -> Path:
@@ -68,7 +73,9 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     body.append("<h2>What was run</h2><pre>" + _text(study.to_toml()) + "</pre>")
     body.append("<h2>How to run it again</h2>" + _again(results))
     page = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<!doctype html><html lang=en><meta charset=utf-8>"
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><meta name=referrer content=no-referrer>'
+        f"<meta name=viewport content='width=device-width'>"
         f"<title>{_text(study.title or study.name)}</title><style>{STYLE}</style><body>{''.join(body)}</body></html>\n"
     )
     write(path, page.encode())
@@ -126,13 +133,14 @@ def _ours(results: Results, agent: str | None, column: str | None) -> str:
 
 
 def _again(results: Results) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in results.manifest.get("versions", {}).items())
-    commit = results.manifest.get("commit") or "none known"
-    python = _text(str(results.manifest.get("python")))
+    about = results.manifest
+    held = about.get("versions")
+    versions = ", ".join(f"{name} {number}" for name, number in (held if isinstance(held, dict) else {}).items())
+    commit, python = _text(str(about.get("commit") or "none known")), _text(str(about.get("python")))
     lines = [
         "<pre>surefooted run study.toml --out DIR\nsurefooted report DIR</pre>",
         f"<p class=soft>with the study above as <code>study.toml</code>. Python {python}, ",
-        f"{_text(versions)}; commit {_text(commit)}. Results do not depend on the engine or the number of workers.</p>",
+        f"{_text(versions)}; commit {commit}. Results do not depend on the engine or the number of workers.</p>",
     ]
     return "".join(lines)
 

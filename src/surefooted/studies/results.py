@@ -50,6 +50,7 @@ class Results:
         if self.truth is not None:
             return "The picture of the problem is left out, since its exact answers did not converge."
         command = shlex.join(["surefooted", "run", str(self.path / "study.toml"), "--out", str(self.path)])
+        command += " --allow-code" if self.study.code else ""
         what = "the regret of the baseline, the picture of the problem and the paper's numbers about it are left out"
         return f"{self.path} has no readable truth.npz, so {what}; if you trust the study, add it with: {command}"
 

@@ -33,6 +33,7 @@ def run_study(
     address: str | None = None,
     shard: tuple[int, int] = (1, 1),
     resume: bool = True,
+    allow_code: bool = False,
     quiet: bool = True,
 ) -> Results:
     """Run a study in a directory and return its results; runs that are finished already are kept.
@@ -44,6 +45,7 @@ def run_study(
     - `address`: of an existing Dask or Ray cluster.
     - `shard`: (i, n) runs only every n-th run, starting with the i-th.
     - `resume`: False refuses a directory that holds the same study already.
+    - `allow_code`: True runs the code that the study names as `package.module:name`; it can do whatever you can do.
     - `quiet`: False shows progress.
 
     >>> import surefooted as sf
@@ -60,7 +62,7 @@ def run_study(
         raise InvalidInput("this study cannot be run", [f"jobs {jobs} must be at least 1"])
     wanted = tasks(study, shard)
     play = engine(engine_name)
-    problem = check(study)
+    problem = check(study, allow_code)
     folder = Folder.prepare(out, study, resume)
     truth = folder.truth()
     if truth is None:
@@ -94,6 +96,7 @@ def run_study(
             command += ["--engine", engine_name] if engine_name != "local" else []
             command += ["--address", address] if address is not None else []
             command += ["--shard", f"{shard[0]}/{shard[1]}"] if shard[1] > 1 else []
+            command += ["--allow-code"] if study.code else []
             raise Interrupted(
                 f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. "
                 f"Continue with: {shlex.join(command)}"

@@ -23,6 +23,7 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from surefooted.errors import InvalidInput
+from surefooted.own_code import is_code
 from surefooted.studies.columns import NUMBERS
 from surefooted.tables.space import Ints
 
@@ -33,6 +34,7 @@ Shares = Annotated[
     AfterValidator(lambda x: _distinct(x)),
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
+NAMING = ("kind", "confidence", "knowledge", "learner")  # arguments of an agent that name something to build
 NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
 
 
@@ -160,6 +162,12 @@ class StudySpec(_Strict):
         return f"{label}, α = {alpha:g}" if len(agent.alpha or self.alpha) > 1 else label
 
     @property
+    def code(self) -> list[str]:
+        """The code that the study names as `package.module:name`; it runs only if it is allowed (`own_code`)."""
+        kinds = [word for agent in self.agents.values() for word in (agent.kind, *_words(agent.parameters))]
+        return [word for word in (self.problem.name, *kinds) if is_code(word)]
+
+    @property
     def identity(self) -> str:
         """A hash of everything that changes a run; the same study with more realisations has the same identity."""
         content = self.model_dump(mode="json", exclude=NOT_IDENTITY, exclude_none=True)
@@ -207,6 +215,14 @@ def seeds(study: StudySpec, task: Task) -> tuple[np.random.SeedSequence, np.rand
     root = np.random.SeedSequence(study.seed, spawn_key=(task.setting, task.realisation))
     world, agent = root.spawn(2)
     return world, agent
+
+
+def _words(arguments: Any) -> list[str]:
+    """The words that name something to build, wherever they stand in the arguments of an agent."""
+    if not isinstance(arguments, dict):
+        return []
+    named = [word for key, word in arguments.items() if key in NAMING and isinstance(word, str)]
+    return named + [word for value in arguments.values() for word in _words(value)]
 
 
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:

@@ -19,6 +19,9 @@ from surefooted.studies.spec import StudySpec
 from surefooted.tables.space import Floats, Ints
 
 
+CELLS = 10_000_000  # of a picture: a file that asks for more would use up the memory
+
+
 @dataclass(frozen=True)
 class Printed:
     """A number about the problem that the paper prints: its words, the paper's value, and ours as text."""
@@ -101,11 +104,15 @@ def _sketch(columns: Mapping[str, Any]) -> Sketch:
     """The sketch of the named arrays."""
     labels, positions = columns["state_labels"].tolist(), columns.get("positions")
     values, glyphs = np.asarray(columns["panel_values"], dtype=np.float64), columns["panel_glyphs"]
-    if not values.shape == glyphs.shape == (2, len(labels)):
+    if not labels or not values.shape == glyphs.shape == (2, len(labels)):
         fault = f"{values.shape} values and {glyphs.shape} glyphs for {len(labels)} states"
         raise InvalidInput("this is no sketch of a problem", [fault])
-    if positions is not None and positions.shape != (len(labels), 2):
-        raise InvalidInput("this is no sketch of a problem", [f"positions have shape {positions.shape}"])
+    if positions is not None and not (
+        positions.shape == (len(labels), 2)
+        and np.issubdtype(positions.dtype, np.integer)
+        and np.prod(np.ptp(positions.astype(np.float64), axis=0) + 1) <= CELLS
+    ):
+        raise InvalidInput("this is no sketch of a problem", [f"positions {positions.dtype} {positions.shape}"])
     first, second = (
         Panel(str(title), glyph.tolist(), value)
         for title, glyph, value in zip(columns["panel_titles"], glyphs, values, strict=True)

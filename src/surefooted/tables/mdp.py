@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from surefooted.errors import InvalidInput
 from surefooted.tables import files
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Bools, Floats, Ints, Space
-from surefooted.tables.transitions import REFUSED, Entries, Scale, hint, mean_rewards, row_faults, sorted_rows
+from surefooted.tables.transitions import REFUSED, Entries, hint, mean_rewards, row_faults, sorted_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +35,11 @@ class TabularMDP(FrozenArrays):
     The row of pair k is next_state[next_ptr[k] : next_ptr[k + 1]] with probabilities p[...]: increasing states,
     positive probabilities, sum 1.
 
-    - `space`: the state–action pairs and the largest reward.
+    - `space`: the state–action pairs, and the range and unit of rewards.
     - `next_ptr`, `next_state`, `p`: the rows, [K + 1], [nnz] and [nnz].
-    - `r`: the mean reward of each pair, in [0, r_max], [K].
+    - `r`: the mean reward of each pair, in the range and unit of the space, [K].
     - `noise`: how a drawn reward deviates from its mean; by default it does not.
-    - `reward_offset`, `reward_scale`: in the user's own units, a reward r is `reward_offset + reward_scale * r`.
+    - `reward_offset`, `reward_scale`: of a `normalised` table only: a reward r was `reward_offset + reward_scale * r`.
     """
 
     space: Space
@@ -60,7 +61,7 @@ class TabularMDP(FrozenArrays):
         for name in ("p", "r"):
             object.__setattr__(self, name, real_numbers(name, getattr(self, name), faults))
         if faults := faults or _faults(self):
-            raise InvalidInput(REFUSED, faults, hint(faults))
+            raise InvalidInput(REFUSED, faults, hint(faults, self.space.money))
         normalise(self.p, self.next_ptr)
         freeze(self.next_ptr, self.next_state, self.p, self.r)
 
@@ -80,9 +81,7 @@ class TabularMDP(FrozenArrays):
         r: ArrayLike,
         available: ArrayLike | None = None,
         noise: Noise | None = None,
-        *,
-        r_max: float = 1.0,
-        reward_range: tuple[float, float] | None = None,
+        **options: Any,
     ) -> Self:
         """The table of dense arrays.
 
@@ -90,12 +89,14 @@ class TabularMDP(FrozenArrays):
         - `r`: mean rewards, [S, A].
         - `available`: which actions each state has, [S, A]; p and r are ignored elsewhere. By default all of them.
         - `noise`: reward noise.
-        - `r_max`: the largest reward; mean rewards must lie in [0, r_max].
-        - `reward_range`: (low, high) of the rewards; they are mapped to [0, 1]. Give this or `r_max`.
+        - `options`: those of `Space`. With `rewards=(low, high)` and `unit`, everything is in that unit.
 
         >>> import surefooted as sf
-        >>> sf.TabularMDP.from_arrays(p=[[[0.5, 0.5]], [[1.0, 0.0]]], r=[[3.0], [-1.0]], reward_range=(-1, 3)).r
-        array([1., 0.])
+        >>> mdp = sf.TabularMDP.from_arrays(
+        ...     p=[[[0.5, 0.5]], [[1.0, 0.0]]], r=[[3.0], [-1.0]], rewards=(-1, 3), unit="€"
+        ... )
+        >>> mdp.r, mdp.space.amount(sf.solve.optimal_gain(mdp).gain)
+        (array([ 3., -1.]), '€ 1.67')
         """
         faults: list[str] = []
         p, r = real_numbers("p", p, faults), real_numbers("r", r, faults)
@@ -113,7 +114,7 @@ class TabularMDP(FrozenArrays):
         state, action, next_state = np.nonzero((p != 0) & mask[:, :, None])
         transitions = (state, action, next_state, p[state, action, next_state])
         pairs = (*np.nonzero(mask), r[mask])
-        return cls._of_rows(transitions, pairs, noise, p.shape[0], Scale(r_max, reward_range))
+        return cls._of_rows(transitions, pairs, noise, p.shape[0], options)
 
     @classmethod
     def from_pairs(
@@ -122,8 +123,7 @@ class TabularMDP(FrozenArrays):
         noise: Noise | None = None,
         *,
         n_states: int | None = None,
-        r_max: float = 1.0,
-        reward_range: tuple[float, float] | None = None,
+        **options: Any,
     ) -> Self:
         """The table of `{(s, a): (mean reward, {s_next: probability})}`; the other arguments are as in `from_arrays`.
 
@@ -135,7 +135,7 @@ class TabularMDP(FrozenArrays):
         transitions = tuple(list(column) for column in zip(*entries, strict=True)) or ([],) * 4
         rewards = [(s, a, reward) for (s, a), (reward, _) in pairs.items()]
         columns = tuple(list(column) for column in zip(*rewards, strict=True))
-        return cls._of_rows(transitions, columns, noise, n_states, Scale(r_max, reward_range))
+        return cls._of_rows(transitions, columns, noise, n_states, options)
 
     @classmethod
     def from_transitions(
@@ -148,8 +148,7 @@ class TabularMDP(FrozenArrays):
         noise: Noise | None = None,
         *,
         n_states: int | None = None,
-        r_max: float = 1.0,
-        reward_range: tuple[float, float] | None = None,
+        **options: Any,
     ) -> Self:
         """The table of a list of transitions with rewards r(s, a, s'), all [nnz]; r(s, a) is their mean under p.
 
@@ -176,7 +175,7 @@ class TabularMDP(FrozenArrays):
         if faults:
             raise InvalidInput(REFUSED, faults)
         pairs = mean_rewards(s, a, p, rewards)
-        return cls._of_rows((s, a, y, p), pairs, noise, n_states, Scale(r_max, reward_range))
+        return cls._of_rows((s, a, y, p), pairs, noise, n_states, options)
 
     @classmethod
     def _of_rows(
@@ -185,11 +184,20 @@ class TabularMDP(FrozenArrays):
         pairs: tuple[Any, ...],
         noise: Noise | None,
         n_states: int | None,
-        scale: Scale,
+        options: Mapping[str, Any],
     ) -> Self:
         """The table of transitions and pairs in any order."""
-        rows, units = sorted_rows(transitions, pairs, n_states, scale)
-        return cls(*rows, noise or Noise(), *units)
+        return cls(*sorted_rows(transitions, pairs, n_states, options), noise or Noise())
+
+    def normalised(self) -> Self:
+        """The same table with rewards mapped to [0, 1] and without a unit, as the paper's experiments have them.
+
+        A share α of mapped rewards is not α of what they were: see docs/money.md.
+        """
+        old, space = self.space, {"states": self.space.state_names, "actions": self.space.action_names}
+        r = np.clip((self.r - old.low) / old.r_max, 0.0, 1.0)
+        rows = (Space(old.pair_ptr, old.pair_action, **space), self.next_ptr, self.next_state, self.p)  # type: ignore[arg-type]
+        return type(self)(*rows, r, self.noise, old.low, old.r_max)
 
     @property
     def n_states(self) -> int:
@@ -198,8 +206,15 @@ class TabularMDP(FrozenArrays):
 
     @property
     def r_max(self) -> float:
-        """The largest reward."""
+        """The largest reward, counted from `low`."""
         return self.space.r_max
+
+    @cached_property
+    def r_counted(self) -> Floats:
+        """The mean rewards, counted from `low`, [K]: see `tables.money`."""
+        r: Floats = self.space.money.counted(self.r)
+        freeze(r)  # as `r` is: kernels are compiled for one kind
+        return r
 
     def row(self, s: int, a: int) -> tuple[Ints, Floats]:
         """The successors of (s, a) and their probabilities."""
@@ -222,7 +237,8 @@ class TabularMDP(FrozenArrays):
         first, last = self.next_ptr[pair], self.next_ptr[pair + 1]
         j = int(np.searchsorted(np.cumsum(self.p[first:last]), rng.random(), side="right"))
         s_next = int(self.next_state[min(first + j, last - 1)])
-        return self.noise.draw(rng, float(self.r[pair]), self.r_max), s_next
+        counted = self.noise.draw(rng, float(self.r_counted[pair]), self.r_max)
+        return float(self.space.money.earned(counted)), s_next
 
     def columns(self) -> dict[str, Any]:
         """The table as named arrays, the contents of its file."""
@@ -265,7 +281,7 @@ def _faults(mdp: TabularMDP) -> list[str]:
     row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
     pair_s, pair_a = space.pair_state, space.pair_action
     entries = Entries(pair_s, pair_a, mdp.r, row, mdp.next_state, mdp.p)
-    faults = row_faults(entries, space.n_states, (0.0, space.r_max))
+    faults = row_faults(entries, space.n_states, (space.low, space.high))
     for i in np.flatnonzero(mdp.p == 0):
         pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
         faults.append(f"{pair}: probability 0 of state {mdp.next_state[i]}, which must not be stored")

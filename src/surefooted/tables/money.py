@@ -19,7 +19,7 @@ import numpy as np
 
 from surefooted.arrays import Floats
 
-ROUNDING = 1e-9  # how far outside its range a reward may be by rounding, times the largest amount
+REWARD_ROUNDING = 1e-9  # how far outside its range a reward may be by rounding, times the largest amount
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,11 @@ class Money:
     @property
     def slack(self) -> float:
         """How far outside its range a reward may be by rounding."""
-        return ROUNDING * max(self.r_max, abs(self.low), abs(self.high))
+        return REWARD_ROUNDING * max(self.r_max, abs(self.low), abs(self.high))
+
+    def contains(self, rewards: Any) -> Any:
+        """Which rewards of the user lie in the range, up to rounding."""
+        return (rewards >= self.low - self.slack) & (rewards <= self.high + self.slack)
 
     def counted(self, reward: Any) -> Any:
         """Rewards, mean rewards or gains of the user, counted from `low`."""
@@ -88,6 +92,10 @@ class Money:
         if np.ndim(values) < 2:
             return horizon * self.low
         return (self.low * (horizon - np.arange(len(values))))[:, None]
+
+    def totals_earned(self, totals: Floats) -> Floats:
+        """What 1, 2, .., n steps earn, [n], of the inside, in the user's unit."""
+        return np.asarray(totals + self.low * np.arange(1, len(totals) + 1))
 
     def amount(self, value: float, plain: str = ".4g") -> str:
         """An amount for people: "€ 12.40", "12.4 kWh", or "12.4" if there is no unit.

@@ -37,8 +37,9 @@ class Noise:
     | truncated_gaussian | the same, with the deviation cut at ±min(r, r_max − r) | yes |
     | uniform | r + u, u uniform on ±min(scale, r, r_max − r) | yes |
 
-    The two cuts are symmetric about r and do not change the mean. The confidence bounds assume rewards in [0, r_max];
-    under `gaussian` that assumption does not hold, as in the paper.
+    Rewards are counted from the `low` of the space here, as in `tables.money`: with rewards in [-102, 181], bernoulli
+    draws -102 or 181. The two cuts are symmetric about r and do not change the mean. The confidence bounds assume
+    rewards in [0, r_max]; under `gaussian` that assumption does not hold, as in the paper.
     """
 
     kind: Kind = "none"

@@ -56,7 +56,7 @@ class StagedMDP:
 
     @property
     def r_max(self) -> float:
-        """The largest reward."""
+        """The largest reward, counted from `low`."""
         return self.space.r_max
 
     def stage(self, h: int) -> TabularMDP:
@@ -83,6 +83,11 @@ class StagedMDP:
     def r(self) -> Floats:
         """[H K]."""
         return np.concatenate([table.r for table in self.tables])
+
+    @cached_property
+    def r_counted(self) -> Floats:
+        """The mean rewards, counted from `low`, [H K]."""
+        return np.concatenate([table.r_counted for table in self.tables])
 
 
 Dynamics = TabularMDP | StagedMDP

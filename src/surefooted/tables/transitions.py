@@ -1,6 +1,6 @@
 """From a list of transitions (s, a, s', p) to the sorted rows of a table, with every fault named."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,21 +8,11 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import SUM_TOLERANCE, Floats, Ints, is_whole, real_numbers, whole_numbers
 from surefooted.errors import InvalidInput
+from surefooted.tables.money import Money
 from surefooted.tables.space import Space
 
 REFUSED = "this MDP is not valid"
 MEAN_ROUNDING = 1e-12  # how far outside its range, times the width of the range, a mean reward may be by rounding
-
-_RANGE_HINT = (
-    "Rewards must lie in [0, r_max]: give `r_max`, or `reward_range=(low, high)` to have them mapped to [0, 1]."
-)
-
-
-class Scale(NamedTuple):
-    """How rewards are given: in [0, r_max], or in `reward_range`, which is mapped to [0, 1]."""
-
-    r_max: float = 1.0
-    reward_range: tuple[float, float] | None = None
 
 
 class Entries(NamedTuple):
@@ -37,13 +27,13 @@ class Entries(NamedTuple):
 
 
 def sorted_rows(
-    transitions: Sequence[ArrayLike], pairs: Sequence[ArrayLike], n_states: int | None, scale: Scale
-) -> tuple[tuple[Space, Ints, Ints, Floats, Floats], tuple[float, float]]:
+    transitions: Sequence[ArrayLike], pairs: Sequence[ArrayLike], n_states: int | None, options: Mapping[str, Any]
+) -> tuple[Space, Ints, Ints, Floats, Floats]:
     """Sort transitions (s, a, s', p) [nnz] and pairs (s, a, mean reward) [K] into the rows of a table.
 
-    The result is space, next_ptr, next_state, p and r, as `TabularMDP` takes them, and the offset and scale of rewards.
-    The probabilities of a successor that is listed several times are added; successors of probability 0 are dropped.
-    Without `n_states` the largest state that is mentioned is the last.
+    The result is space, next_ptr, next_state, p and r, as `TabularMDP` takes them. The probabilities of a successor
+    that is listed several times are added; successors of probability 0 are dropped. Without `n_states` the largest
+    state that is mentioned is the last. `options` are those of `Space`: r_max, rewards, unit, states, actions.
     """
     faults: list[str] = []
     s, a, y = (
@@ -56,7 +46,9 @@ def sorted_rows(
         faults += [f"state {i}: has no action" for i in range(n_states or 0)]
     if n_states is not None and not is_whole(n_states, 1):
         faults.append(f"n_states {n_states} must be a positive whole number")
-    low, high = _limits(scale, faults)
+    money = Money.parse(options.get("r_max"), options.get("rewards"), options.get("unit", ""), faults)
+    known = not any(fault.startswith(("r_max", "rewards")) for fault in faults)  # after such a fault, any reward does
+    low, high = (money.low, money.high) if known else (-np.inf, np.inf)
     if pair_s.size == 0 or any("whole number" in fault or "must be numbers" in fault for fault in faults):
         raise InvalidInput(REFUSED, sorted(set(faults)))
     n_states = 1 + int(max(pair_s.max(), y.max(initial=0))) if n_states is None else int(n_states)
@@ -67,20 +59,18 @@ def sorted_rows(
     faults += [f"state {pair_s[k]}: action {pair_a[k]} is negative" for k in np.flatnonzero(pair_a < 0)]
     span, least = int(pair_a.max() - pair_a.min()) + 1, int(pair_a.min())
     row = np.searchsorted(pair_s * span + pair_a - least, s * span + a - least)
-    slack = MEAN_ROUNDING * (high - low)
+    slack = MEAN_ROUNDING * max(money.r_max, abs(money.low), abs(money.high))
     r[(r < low) & (r > low - slack)] = low
     r[(r > high) & (r < high + slack)] = high
     faults += row_faults(Entries(pair_s, pair_a, r, row, y, p), n_states, (low, high))
     if faults:
-        raise InvalidInput(REFUSED, faults, hint(faults) if scale.reward_range is None else "")
-    width = 1.0 if scale.reward_range is None else high - low
-    r = r if scale.reward_range is None else np.clip((r - low) / width, 0.0, 1.0)
+        raise InvalidInput(REFUSED, faults, hint(faults, money))
     key, inverse = np.unique(row * n_states + y, return_inverse=True)
     mass: Floats = np.bincount(inverse, weights=p, minlength=key.size).astype(np.float64)
     key, mass = key[mass > 0], mass[mass > 0]
     next_ptr = np.searchsorted(key, np.arange(pair_s.size + 1) * n_states)
-    space = Space(np.searchsorted(pair_s, np.arange(n_states + 1)), pair_a, scale.r_max)
-    return (space, next_ptr, key % n_states, mass, r), (low, width)
+    space = Space(np.searchsorted(pair_s, np.arange(n_states + 1)), pair_a, **options)
+    return space, next_ptr, key % n_states, mass, r
 
 
 def mean_rewards(s: Ints, a: Ints, p: Floats, rewards: Floats) -> tuple[Ints, Ints, Floats]:
@@ -116,21 +106,6 @@ def row_faults(entries: Entries, n_states: int, limits: tuple[float, float]) -> 
     return faults
 
 
-def hint(faults: list[str]) -> str:
+def hint(faults: list[str], money: Money) -> str:
     """What to do about rewards out of range, if that is one of the faults."""
-    return _RANGE_HINT if any("outside [0" in fault for fault in faults) else ""
-
-
-def _limits(scale: Scale, faults: list[str]) -> tuple[float, float]:
-    """The range that rewards must lie in; after a fault, any reward does."""
-    r_max, given = scale
-    if not (np.isfinite(r_max) and r_max > 0):
-        faults.append(f"r_max {r_max} must be positive and finite")
-    if given is None:
-        return 0.0, r_max
-    if r_max != 1.0:
-        faults.append(f"give r_max or reward_range, not both: rewards in {given} are mapped to [0, 1]")
-    if len(given) == 2 and np.all(np.isfinite(given)) and given[0] < given[1]:
-        return float(given[0]), float(given[1])
-    faults.append(f"reward_range {given} must be (low, high) with low < high")
-    return -np.inf, np.inf
+    return money.hint if any("mean reward" in fault and "outside [" in fault for fault in faults) else ""

@@ -1,0 +1,144 @@
+"""How a log is to be read: which columns and rows, what separates values, how quantities become states."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from surefooted.data.log_numbers import numbers
+from surefooted.data.log_times import Step, instants, parse_step
+from surefooted.errors import InvalidInput
+from surefooted.tables.space import Bools, Floats
+
+Columns: TypeAlias = Mapping[str, str | Sequence[str] | None]
+OUTCOMES = ("reward", "next_state", "terminated", "truncated")  # columns that say what happened
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+CONDITION = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>!=|<=|>=|=|<|>|(?<=\s)in(?=\s))\s*(?P<value>.+?)\s*$")
+ORDERS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What the rows that are read have in common: `column sign value`, as in `item = A17` or `date >= 2025-01-01`."""
+
+    column: str
+    sign: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Condition":
+        """The condition that a text states."""
+        found = CONDITION.match(str(text))
+        if found is None:
+            fault = f"{text!r}: write a column, one of = != < <= > >= in, and a value, as in 'item = A17'"
+            raise InvalidInput("no such condition on rows", [fault])
+        return cls(found["column"], found["sign"], found["value"])
+
+    def holds(self, column: pa.Array, decimal: str) -> Bools:
+        """For which rows it holds, given its column; never where the value is missing."""
+        if self.sign in ("=", "!=", "in"):
+            words = self.value.split(",") if self.sign == "in" else [self.value]
+            same = self._equals(column, [word.strip() for word in words], decimal)
+            known = ~np.asarray(column.is_null())
+            return known & ~same if self.sign == "!=" else same
+        wanted, status = numbers(pa.array([self.value]), decimal)
+        if status[0] == 0 and not pa.types.is_temporal(column.type):
+            values, status = numbers(column, decimal)
+        else:
+            moment, known_moment = instants(pa.array([self.value]), None)
+            if known_moment[0] != 0:
+                fault = f"{self}: {self.sign} compares numbers or dates, and {self.value!r} is neither"
+                raise InvalidInput("no such condition on rows", [fault])
+            whole, status = instants(column, None)
+            values, wanted = whole.astype(np.float64), moment.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.asarray((status == 0) & ORDERS[self.sign](values, wanted[0]))
+
+    def _equals(self, column: pa.Array, words: list[str], decimal: str) -> Bools:
+        """Which values are one of the words, as text or as a number."""
+        texts = np.array([None if x is None else str(x).strip() for x in column.to_pylist()], dtype=object)
+        same: Bools = np.isin(texts, np.array(words, dtype=object))
+        wanted, status = numbers(pa.array(words), decimal)
+        if np.any(status == 0) and not pa.types.is_temporal(column.type):
+            values, known = numbers(column, decimal)
+            same = same | ((known == 0) & np.isin(values, wanted[status == 0]))
+        return same
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{self.column} {self.sign} {self.value}"
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How a log is to be read; `read_history` says what each option means."""
+
+    columns: Columns = field(default_factory=dict)
+    where: tuple[Condition, ...] = ()
+    site: str | None = None
+    pool: bool = False
+    bins: Mapping[str, Floats] = field(default_factory=dict)
+    step: Step | None = None
+    dates: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    quoted_breaks: bool = False
+
+
+def parse_options(
+    columns: Columns | None,
+    where: str | Sequence[str],
+    bins: Mapping[str, Sequence[float]] | None,
+    step: str | None,
+    separator: str | None,
+    decimal: str | None,
+    **others: Any,
+) -> LogOptions:
+    """The options, checked; one error names every fault."""
+    faults: list[str] = []
+    conditions, every = [], None
+    for text in [where] if isinstance(where, str) else where:
+        try:
+            conditions.append(Condition.parse(text))
+        except InvalidInput as error:
+            faults += [f"where: {fault}" for fault in error.faults]
+    try:
+        every = None if step is None else parse_step(step)
+    except InvalidInput as error:
+        faults += error.faults
+    if separator is not None and separator not in SEPARATORS:
+        faults.append(f"separator {separator!r} must be one of {', '.join(map(repr, SEPARATORS))}")
+    if decimal not in (None, ".", ","):
+        faults.append(f"decimal {decimal!r} must be '.' or ','")
+    if separator == decimal == ",":
+        faults.append("commas cannot separate values and decimals alike")
+    edges = {name: _edges(name, values, faults) for name, values in (bins or {}).items()}
+    if faults:
+        raise InvalidInput("this log cannot be read", faults)
+    return LogOptions(
+        columns or {},
+        tuple(conditions),
+        others.pop("site"),
+        others.pop("pool"),
+        edges,
+        every,
+        **others,
+        separator=separator,
+        decimal=decimal,
+    )
+
+
+def _edges(name: str, values: Sequence[float], faults: list[str]) -> Floats:
+    """The edges of the bins of a column."""
+    try:
+        edges = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        edges = np.zeros(0)
+    if edges.ndim != 1 or edges.size < 2 or not np.all(np.isfinite(edges)) or np.any(np.diff(edges) <= 0):
+        faults.append(
+            f"bins of {name!r}: give at least two finite numbers that increase, as in [0, 5, 10], not {values!r}"
+        )
+    return edges

@@ -1,0 +1,92 @@
+"""Models that what is known allows: tables drawn from the posterior of a log, within what was declared.
+
+If the mechanics are known, one law of the noise is drawn for all pairs. What a log reveals of the noise is censored: a
+step says only to which set its noise belongs. So laws and noise are drawn in turn (Gibbs sampling): the noise of each
+logged step given the laws and where the step led, then each law from its Dirichlet posterior, with a prior weight of 1
+for each value. Without mechanics, rows are drawn as posterior sampling draws them (`sets.posterior`).
+"""
+
+import numpy as np
+
+from surefooted.data.counts import Counts
+from surefooted.knowledge.knowledge import Knowledge
+from surefooted.knowledge.mechanics import Mechanics
+from surefooted.problems.problem import Problem
+from surefooted.sets import confidence, posterior
+from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.policy import Policy
+from surefooted.tables.reward_noise import Noise
+from surefooted.tables.space import Floats
+
+SWEEPS = 30  # of noise and laws in turn, before a law is used
+
+
+class Models:
+    """Draws problems that may be the true one, given counts and knowledge."""
+
+    def __init__(self, counts: Counts, knowledge: Knowledge | None, policy: Policy, start: int, horizon: int | None):
+        self.counts, self.knowledge, self.policy, self.start, self.horizon = counts, knowledge, policy, start, horizon
+        declared = None if knowledge is None else knowledge.declared
+        self.means = None if declared is None else declared.reward_mean  # in the user's unit, or counted from low
+        self.mechanics = None if knowledge is None else knowledge.mechanics
+        self.plausible = None
+        if knowledge is not None and self.mechanics is None:
+            self.plausible = knowledge.plausible(confidence.likelihood, counts, 0.05)
+        self.noise = self._reward_noise()
+
+    def draw(self, rng: np.random.Generator) -> Problem:
+        """A problem drawn from the posterior."""
+        space = self.counts.space
+        if self.mechanics is not None:
+            laws = draw_laws(rng, self.mechanics, self.counts)
+            ptr, after, mass, r = self.mechanics.table(laws)
+            if r is None:
+                r = self._rewards(posterior.draw_rewards(rng, self.counts))
+            mdp = TabularMDP(space, ptr, after, mass, np.clip(r, space.low, space.high), self.noise)
+            return Problem(
+                "drawn", mdp, self.policy, self.start, self.horizon, mechanics=self.mechanics, laws=tuple(laws)
+            )
+        table = posterior.draw(rng, self.counts, self.plausible)
+        row = np.repeat(np.arange(space.n_pairs), np.diff(table.next_ptr))
+        used = slice(0, row.size)
+        keys, inverse = np.unique(row * space.n_states + table.next_state[used], return_inverse=True)
+        p: Floats = np.asarray(np.bincount(inverse, table.p[used]), dtype=np.float64)
+        kept = p > 0
+        keys, p = keys[kept], p[kept]
+        sizes = np.bincount(keys // space.n_states, minlength=space.n_pairs)
+        next_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        p /= np.repeat(np.add.reduceat(p, next_ptr[:-1]), sizes)
+        mdp = TabularMDP(space, next_ptr, keys % space.n_states, p, self._rewards(table.r), self.noise)
+        return Problem("drawn", mdp, self.policy, self.start, self.horizon)
+
+    def _rewards(self, counted: Floats) -> Floats:
+        """Mean rewards in the user's unit, given draws that are counted from `low`; declared ones are not drawn."""
+        space = self.counts.space
+        drawn = counted if self.means is None else self.means
+        return np.asarray(np.clip(space.money.earned(drawn), space.low, space.high))
+
+    def _reward_noise(self) -> Noise:
+        """How far rewards scatter about their means: as in the log; without one, as far as they can."""
+        n, squares = self.counts.visits, self.counts.reward_square
+        seen = n > 1
+        if self.means is not None or (self.mechanics is not None and self.mechanics.reward is not None):
+            return Noise()
+        if not seen.any():
+            return Noise("bernoulli")
+        within = squares[seen] - self.counts.reward_sum[seen] ** 2 / n[seen]
+        variance = max(float(within.sum()) / float((n[seen] - 1).sum()), 0.0)
+        return Noise("uniform", float(np.sqrt(3 * variance)))
+
+
+def draw_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) -> list[Floats]:
+    """One law for each kind of noise, drawn given the steps that were counted."""
+    next_ptr, next_state, count = counts.rows()
+    pairs = np.repeat(np.repeat(np.arange(counts.space.n_pairs), np.diff(next_ptr)), count)
+    after = np.repeat(next_state, count)
+    laws = [rng.dirichlet(np.ones(size)) for size in mechanics.sizes]
+    for _ in range(SWEEPS if pairs.size else 0):
+        noise = mechanics.draw_noise(laws, pairs, after, rng)  # [n, C]
+        which = mechanics.law[pairs]  # [n, C]
+        drawn = [np.bincount(noise[which == i], minlength=size) for i, size in enumerate(mechanics.sizes)]
+        laws = [rng.dirichlet(1 + seen) for seen in drawn]
+    return laws

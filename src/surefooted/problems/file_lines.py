@@ -1,0 +1,49 @@
+"""The line of each key of a TOML file, for messages; Python's parser does not tell."""
+
+import re
+from typing import Any
+
+HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+QUOTES = ('"""', "'''")
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """The line, from 1, of each dotted key and table header."""
+    places: dict[str, int] = {}
+    table, inside, depth = "", "", 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if inside:
+            inside = "" if inside in line else inside
+            continue
+        if depth == 0:
+            if header := HEADER.match(line):
+                table = _plain(header[2])
+                places.setdefault(table, number)
+                continue
+            if key := KEY.match(line):
+                path = ".".join(part for part in (table, _plain(key[1])) if part)
+                places.setdefault(path, number)
+                line = line[key.end() :]
+        opened = next((quotes for quotes in QUOTES if line.count(quotes) == 1), "")
+        inside = opened
+        bare = re.sub(r'"(\\.|[^"\\])*"|\'[^\']*\'|#.*', "", line)
+        depth = max(0, depth + bare.count("[") + bare.count("{") - bare.count("]") - bare.count("}"))
+    return places
+
+
+def placed(places: dict[str, int], path: tuple[Any, ...], fault: str) -> str:
+    """A fault with its line and key; if the key has no line of its own, with that of the nearest one above."""
+    words = [str(part) for part in path]
+    key = ".".join(words)
+    for n in range(len(words), 0, -1):
+        if (near := ".".join(words[:n])) in places:
+            return f"line {places[near]}, {key}: {fault}"
+    return f"{key}: {fault}" if key else fault
+
+
+def _plain(key: str) -> str:
+    """A dotted key without quotes and spaces around its parts."""
+    return ".".join(
+        part.strip().strip("\"'") for part in re.findall(r"""[^."']+|"[^"]*"|'[^']*'""", key) if part.strip()
+    )

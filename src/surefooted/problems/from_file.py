@@ -1,0 +1,208 @@
+"""From a problem file to a `ProblemFile`: every fault is named at once, with its line and what to do."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from surefooted import own_code
+from surefooted.data.history import History
+from surefooted.data.log_times import Step, parse_step
+from surefooted.data.reading import read_history
+from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.problems.expressions import Formula
+from surefooted.problems.file_axes import find_all
+from surefooted.problems.file_lines import lines_of, placed
+from surefooted.problems.file_model import ModelReader
+from surefooted.problems.file_spec import FileSpec
+from surefooted.problems.problem_file import ProblemFile, Promise
+from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
+from surefooted.tables.space import Bools, Space
+
+
+def load_file(
+    path: str | Path, allow_code: bool = False, say: Callable[[str], object] | None = None, logs: bool = True
+) -> ProblemFile:
+    """Read a problem file; see `problems.load`."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableFile(f"{path} is not TOML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableFile(f"cannot read the problem {path}: {error}") from error
+    places = lines_of(text)
+    try:
+        spec = FileSpec.model_validate(raw)
+    except ValidationError as error:
+        raise InvalidInput(f"{path} is not a problem", _spec_faults(error, places)) from error
+    words = (spec.knowledge.mechanics, spec.knowledge.reward)
+    own_code.permit(str(path), [word for word in words if word and own_code.is_code(word)], allow_code, say)
+    return _Builder(path, spec, places, allow_code).build(logs)
+
+
+def _spec_faults(error: ValidationError, places: dict[str, int]) -> list[str]:
+    """A sentence for each key that is missing, unknown or of the wrong type."""
+    faults = []
+    for found in error.errors():
+        path = tuple(part for part in found["loc"] if not (isinstance(part, str) and ("[" in part or part in TYPES)))
+        said = str(found["msg"]).removeprefix("Value error, ")
+        if found["type"] == "extra_forbidden":
+            known = _keys(path[:-1])
+            near = get_close_matches(str(path[-1]), known, n=1)
+            said = f"there is no such key; {f'did you mean {near[0]!r}?' if near else 'there are ' + ', '.join(known)}"
+        elif found["type"] == "missing":
+            said = "is missing"
+        faults.append(placed(places, path, said))
+    return list(dict.fromkeys(faults))
+
+
+TYPES = ("Range", "str", "int", "float", "list", "dict")
+
+
+def _keys(path: tuple[Any, ...]) -> list[str]:
+    """The keys of the table at a path."""
+    model: Any = FileSpec
+    for part in path:
+        kind = model.model_fields[part].annotation if part in model.model_fields else None
+        model = next((x for x in (kind, *getattr(kind, "__args__", ())) if hasattr(x, "model_fields")), None)
+        if model is None:
+            return []
+    return list(model.model_fields)
+
+
+class _Builder(ModelReader):
+    """Builds the parts of a problem one after the other, and collects what is wrong with each."""
+
+    def build(self, logs: bool) -> ProblemFile:
+        """The problem, or one error."""
+        spec = self.spec
+        step = self._try(("step",), lambda: None if spec.step is None else parse_step(spec.step))
+        self._stop()
+        space = self._space()
+        self._stop()
+        assert space is not None
+        baseline, start = self._baseline(space), 0
+        if spec.start is not None:
+            start = self.states.find(spec.start, ("start",), self._fault)
+        mechanics = self._mechanics(space)
+        knowledge = self._knowledge(space, mechanics)
+        self._stop()
+        assert baseline is not None
+        problem = self._model(space, baseline, start, mechanics)
+        history = self._history(space, step) if logs and not self.faults else None
+        self._stop()
+        promise = Promise(**spec.promise.model_dump())
+        accidents = spec.logs is not None and spec.logs.accidents
+        return ProblemFile(self.path, spec.name, spec.title, space, baseline, start, spec.horizon, knowledge, history,
+                           accidents, step, promise, problem, self._log_options(step))  # fmt: skip
+
+    def _space(self) -> Space | None:
+        """Which action is available where, and the range of rewards."""
+        given, here = self.spec.actions.available, ("actions", "available")
+        mask = np.ones((self.states.size, self.actions.size), dtype=bool)
+        if isinstance(given, Mapping):
+            mask[:] = False
+            for state, actions in given.items():
+                s = self.states.find(state, (*here, state), self._fault)
+                mask[s, [self.actions.find(action, (*here, state), self._fault) for action in actions]] = True
+            bare = [self.states.labels[s] for s in np.flatnonzero(~mask.any(axis=1))]
+            for label in bare[:5]:
+                self._fault(here, f"state {label} has no action")
+        elif given is not None:
+            formula = self._formula(here, given, [self.states.name, self.actions.name])
+            if formula is not None:
+                found = self._try(here, lambda: self._mask(formula))
+                mask = mask if found is None else found
+        if self.faults:
+            return None
+        rewards = self.spec.rewards
+        scale: dict[str, Any] = {"rewards": (rewards.low, rewards.high), "unit": rewards.unit}
+        scale |= {"states": self.states.labels, "actions": self.actions.labels}
+        used = np.flatnonzero(mask.any(axis=0))
+        if used.size and used[-1] != self.actions.size - 1:
+            lost = ", ".join(self.actions.labels[used[-1] + 1 :])
+            self._fault(here, f"no state has the actions {lost}: leave them out")
+            return None
+        return self._try(here, lambda: Space.from_available(mask, **scale))
+
+    def _mask(self, formula: Formula) -> Bools:
+        rows = [
+            [bool(formula(**{self.states.name: s, self.actions.name: a})) for a in self.actions.values]
+            for s in self.states.values
+        ]
+        return np.array(rows, dtype=bool)
+
+    def _baseline(self, space: Space) -> Baseline | None:
+        """Today's policy, and its gain and bias if they are given."""
+        spec, here = self.spec.baseline, ("baseline",)
+        rule = spec.order_below is not None or spec.order_up_to is not None
+        kinds = [spec.formula is not None, spec.table is not None, rule]
+        if sum(kinds) != 1 or (rule and (spec.order_below is None or spec.order_up_to is None)):
+            self._fault(here, "give one of: formula, table, or both order_below and order_up_to")
+            return None
+        policy = self._policy_table(space) if spec.table is not None else self._policy_rule(space)
+        if policy is None:
+            return None
+        bias: Any = spec.bias
+        if isinstance(bias, dict):
+            bias = find_all(self.states, bias, (*here, "bias"), self._fault)
+        return self._try(here, lambda: Baseline(policy, spec.gain, bias))
+
+    def _policy_rule(self, space: Space) -> Policy | None:
+        """The policy of a formula or of an (s, S) rule."""
+        spec = self.spec.baseline
+        text, key = spec.formula, "formula"
+        if text is None:
+            name, key = self.states.name, "order_below"
+            text = f"{spec.order_up_to:g} - {name} if {name} < {spec.order_below:g} else 0"
+        here = ("baseline", key)
+        formula = self._formula(here, text, [self.states.name])
+        if formula is None:
+            return None
+        before, chosen = len(self.faults), []
+        for s, value in enumerate(self.states.values):
+            action = self._try(here, lambda value=value: formula(**{self.states.name: value}))  # type: ignore[misc]
+            a = 0 if action is None else self.actions.find(action, here, self._fault)
+            if action is not None and len(self.faults) == before and a not in space.actions(s):
+                self._fault(here, f"in state {self.states.labels[s]}, action {self.actions.labels[a]} is not available")
+            chosen.append(a)
+        return None if len(self.faults) > before else self._try(here, lambda: Policy.deterministic(space, chosen))
+
+    def _policy_table(self, space: Space) -> Policy | None:
+        """The policy of a table from states to actions, or to probabilities of actions."""
+        here, before = ("baseline", "table"), len(self.faults)
+        given = self.spec.baseline.table or {}
+        weights = np.zeros((space.n_states, space.n_actions))
+        for state, action in given.items():
+            s = self.states.find(state, (*here, state), self._fault)
+            for word, mass in (action if isinstance(action, dict) else {action: 1.0}).items():
+                weights[s, self.actions.find(word, (*here, state), self._fault)] += mass
+        for s in np.flatnonzero(~weights.any(axis=1))[:5]:
+            self._fault(here, f"state {self.states.labels[s]} has no action: say what is done there")
+        if len(self.faults) > before:
+            return None
+        return self._try(here, lambda: Policy.randomised(space, weights))
+
+    def _log_options(self, step: Step | None) -> dict[str, Any]:
+        """How logs are read."""
+        options: dict[str, Any] = (
+            {} if self.spec.logs is None else self.spec.logs.model_dump(exclude={"file", "accidents"})
+        )
+        if self.states.edges is not None:
+            options["bins"] = {"state": self.states.edges}
+        return options | ({} if step is None else {"step": str(step)})
+
+    def _history(self, space: Space, step: Step | None) -> History | None:
+        """The log that the file names, relative to it."""
+        spec = self.spec.logs
+        if spec is None:
+            return None
+        files = [self.path.parent / name for name in ([spec.file] if isinstance(spec.file, str) else spec.file)]
+        return self._try(("logs",), lambda: read_history(files, space, **self._log_options(step)))
