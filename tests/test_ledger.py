@@ -14,6 +14,7 @@ from surefooted.agents.fleet_accounts import FleetRules, Guardrail
 from surefooted.certificates.account import PAIRWISE, Account
 from surefooted.certificates.ledger import NO_EVIDENCE, Ledger, worst_outcome
 from surefooted.certificates.martingale import BETS, LARGEST
+from surefooted.certificates.tolerance import Tolerance
 from test_account import smallest_mean
 from test_martingale import crossing
 
@@ -28,7 +29,7 @@ def lottery(edge=0.0):
 
 
 def a_ledger(problem, delta=0.2, alpha=0.5, **options):
-    account = Account(problem.space, known(problem), alpha, delta, strict=False, allowance=5.0)
+    account = Account(problem.space, known(problem), Tolerance(alpha, allowance=5.0), delta, strict=False)
     return Ledger(account, **options)
 
 

@@ -326,7 +326,7 @@ def test_guardrails_are_told_with_each_outcome(place):
 
 def test_money_and_names_are_the_users(place):
     space = sf.Space.full(2, 2, rewards=(-100, 100), unit="€", states=["low", "high"], actions=["wait", "order"])
-    baseline = sf.Baseline(sf.Policy.always(space, 0), gain=120.0, bias=np.zeros(2))
+    baseline = sf.Baseline(sf.Policy.always(space, 0), gain=20.0, bias=np.zeros(2))
     store = sf.live.open(place / "x.db", Clock())
     advisor = store.create_deployment("shop", space=space, baseline=baseline, alpha=0.1, allowance=1_000.0)
     advisor.add_site("a")

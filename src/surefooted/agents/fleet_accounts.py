@@ -14,6 +14,7 @@ import numpy as np
 
 from surefooted.certificates.account import Account
 from surefooted.certificates.ledger import Ledger
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.errors import InvalidInput
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -117,7 +118,7 @@ class Books:
 
     Parameters
     ----------
-    space, baseline, alpha, delta, strict, allowance : those of the reward's account (see `Account`)
+    space, baseline, tolerance, delta, strict : those of the reward's account (see `Account`)
     rules : which accounts there are
 
     """
@@ -126,16 +127,15 @@ class Books:
         self,
         space: Space,
         baseline: Baseline,
-        alpha: float,
+        tolerance: Tolerance,
         delta: float,
         strict: bool,
-        allowance: float,
         rules: FleetRules,
     ) -> None:
         if faults := rules.faults(space):
             raise InvalidInput("no such fleet", faults)
         self.rules, self._strict = rules, strict
-        self._metrics = [(space, baseline, alpha, allowance)]
+        self._metrics = [(space, baseline, tolerance)]
         for guardrail in rules.guardrails:
             self._metrics.append(_guarded(guardrail, baseline.policy))
         kinds = 2 if rules.accounts == "both" else 1
@@ -146,7 +146,7 @@ class Books:
     def _ledgers(self, delta: float) -> list[Ledger]:
         """One ledger for each number."""
         in_order, pairwise = self.rules.arrival == "any", self.rules.people == "state"
-        accounts = [Account(s, b, alpha, delta, self._strict, most) for s, b, alpha, most in self._metrics]
+        accounts = [Account(s, b, tolerance, delta, self._strict) for s, b, tolerance in self._metrics]
         return [Ledger(account, in_order, pairwise) for account in accounts]
 
     def add_site(self) -> None:
@@ -179,14 +179,14 @@ class Books:
             ledger.load(saved)
 
 
-def _guarded(guardrail: Guardrail, policy: Policy) -> tuple[Space, Baseline, float, float]:
+def _guarded(guardrail: Guardrail, policy: Policy) -> tuple[Space, Baseline, Tolerance]:
     """A guardrail as an account takes it: a reward from 0 to high - low, of which the baseline loses a share alpha."""
     sign = 1.0 if guardrail.better == "higher" else -1.0
     given = policy.space
     space = Space(given.pair_ptr, given.pair_action, guardrail.high - guardrail.low)
     same = Policy(space, pair=policy.pair) if policy.is_deterministic else Policy(space, weights=policy.weights)
     gain, bias = guardrail.counted(guardrail.gain), sign * np.asarray(guardrail.bias, dtype=np.float64)
-    return space, Baseline(same, gain, bias), guardrail.tolerance / gain, guardrail.allowance
+    return space, Baseline(same, gain, bias), Tolerance(guardrail.tolerance / gain, allowance=guardrail.allowance)
 
 
 def _flat(lists: Sequence[Sequence[Any]]) -> list[Any]:

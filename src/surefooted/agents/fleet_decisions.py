@@ -43,7 +43,7 @@ class FleetDecisions:
         self.agent, self.rules, self.drift = agent, rules or FleetRules(), drift
         self.space, self.baseline, self.learner, self.check = agent.space, agent.baseline, agent.learner, agent.check
         shares, proves, self.coin = agent.shares, agent.proves, agent.coin
-        terms = (agent.alpha, shares.of_outcomes, bool(proves["strict"]), float(proves["allowance"]))
+        terms = (agent.tolerance, shares.of_outcomes, bool(proves["strict"]))
         self.books = Books(agent.space, agent.baseline, *terms, self.rules)
         self.set_proves = shares.of_set > 0 and self.rules.people == "state" and self.rules.independent_sites
         self.sites: list[Site] = []
@@ -117,7 +117,7 @@ class FleetDecisions:
                 deposit, balance = price.deposit, price.balance
         departs = pays and allowed
         words = wording.departs if departs else wording.does_not_depart if not pays else None
-        reason = PAUSED if words is None else words(deposit, balance)
+        reason = PAUSED if words is None else words(deposit, balance, self.space)
         role: Role = "optimistic" if departs else "baseline"
         return Answer(proposed if departs else base, role, reason, proposed, departs, pays, deposit, balance)
 

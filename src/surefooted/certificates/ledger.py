@@ -96,7 +96,7 @@ class Ledger:
 
     def reserve(self, start: int) -> float:
         """What a site that began in `start` must keep in reserve from its first departure on."""
-        h, alpha = self.account.baseline.bias, self.account.alpha
+        h, alpha = self.account.baseline.bias, self.account.tolerance.alpha
         if not self.account.strict or h is None:
             return 0.0
         return float(h.max() - (1 - alpha) * h.min() - alpha * h[start])

@@ -43,7 +43,8 @@ ARRAYS = (
 class Definition:
     """The arguments of a deployment.
 
-    - `space`, `baseline`, `alpha`, `delta`, `strict`, `allowance`, `patience`, `seed`: as for `CUCRL2`.
+    - `space`, `baseline`, `alpha`, `delta`, `strict`, `allowance`, `tolerance`, `floor`, `patience`, `seed`: as for
+      `CUCRL2`.
     - `learner`: who proposes, "ucrl2" or "psrl"; `confidence`: the name of its set; `knowledge`: what is known.
     - `rules`: which accounts there are, and what is assumed of outcomes, sites and people (see `FleetRules`).
     - `drift`: the probability of a false alarm that something has changed; None: δ / 10; 0: no test.
@@ -66,6 +67,8 @@ class Definition:
     counts: Counts | None = None
     inherits: str = ""
     complete: bool = True  # whether the counts hold every outcome of the steps that they come from
+    tolerance: float = 0.0
+    floor: float | None = None
 
     def build(self) -> Fleet:
         """The fleet of this definition, which has decided nothing yet."""
@@ -83,6 +86,7 @@ class Definition:
         held: AverageLearner = LEARNERS[self.learner](self.space, delta=share, **own)
         told: dict[str, Any] = {"strict": self.strict, "allowance": self.allowance, "patience": self.patience}
         limits: dict[str, Any] = {"alpha": self.alpha, "delta": self.delta, "seed": self.seed}
+        told |= {"tolerance": self.tolerance, "floor": self.floor}
         agent = CUCRL2(self.space, baseline=self.baseline, learner=held, condition="decisions", **limits, **told)
         level = FALSE_ALARMS * self.delta if self.drift is None else self.drift
         fleet = Fleet(agent, self.rules, Drift(self.baseline, level) if level else None)
@@ -135,6 +139,8 @@ class Definition:
                 "counts": None if self.counts is None else self.counts.state_dict(),
                 "complete": self.complete,
             }
+            | ({"tolerance": self.tolerance} if self.tolerance else {})  # so that older fingerprints stay
+            | ({} if self.floor is None else {"floor": self.floor})
         )
 
     @classmethod

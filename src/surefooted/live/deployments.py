@@ -46,7 +46,7 @@ class LiveStore(Store):
         inherits : another deployment of the same space, whose observations teach the learner of this one
         counts : other observations that teach it, such as those of a log
         who, note : who creates it, and why
-        options : delta, strict, allowance, patience, seed, learner, confidence, knowledge, drift (see `Definition`);
+        options : delta, strict, allowance, tolerance, floor, patience, seed, learner, confidence, knowledge, drift (see `Definition`);
             accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
 
         """
