@@ -37,7 +37,7 @@ from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Floats
 
 BINS = 4  # of rewards
-EVERY = 25  # steps between two looks, at least
+EVERY, SELDOM = 25, 200  # steps between two looks: at least this many, and this share of all
 BEGIN, GROWTH = 100, 1.3  # sums begin anew after BEGIN steps, and each time the steps have grown by GROWTH
 MOST = 12  # beginnings that are remembered: the latest
 
@@ -60,13 +60,15 @@ class Drift:
     >>> any(drift.add(0, 0, reward, 0, own=True) for reward in [0.1, 0.5] * 200)
     True
     >>> drift.alarm
-    'the baseline earns 0.171 a step less than was declared, over the 211 steps since outcome 965'
+    'state 0, action 0: earns or leads to something else than before outcome 816'
 
     """
 
     def __init__(self, baseline: Baseline, level: float) -> None:
         assert baseline.gain is not None and baseline.bias is not None
         self.baseline, self.level, self.space = baseline, level, baseline.policy.space
+        self.range_ = float(np.ptp(baseline.bias)) + self.space.r_max  # of a surprise
+        self._bias: list[float] = baseline.bias.tolist()
         self.restarts = -1
         self.restart()
 
@@ -90,13 +92,11 @@ class Drift:
         """Count a step, at which the baseline chose if it is its `own`; whether this raises an alarm."""
         if self.alarm is not None:
             return False
-        space, bias = self.space, self.baseline.bias
-        assert bias is not None and self.baseline.gain is not None
+        space, bias = self.space, self._bias
+        assert self.baseline.gain is not None
         self.n += 1
         if own:
-            range_ = float(np.ptp(bias)) + space.r_max
-            surprise = (reward + bias[s_next] - bias[s] - self.baseline.gain) / range_
-            d = min(max(float(surprise), -1.0), 1.0)
+            d = min(max((reward + bias[s_next] - bias[s] - self.baseline.gain) / self.range_, -1.0), 1.0)
             self._sums += (1.0, d, d * d)
         earned = min(max(int(BINS * reward / space.r_max), 0), BINS - 1)
         symbol = (pair * space.n_states + s_next) * BINS + earned
@@ -109,7 +109,7 @@ class Drift:
             self._begin()
         if self.n < self.look_at:
             return False
-        self.look_at = self.n + max(EVERY, len(self._counts) // 4)
+        self.look_at = self.n + max(EVERY, len(self._counts) // 4, self.n // SELDOM)
         self.alarm = self._of_baseline() or self._of_pairs()
         return self.alarm is not None
 
@@ -132,7 +132,7 @@ class Drift:
             return None
         best = int(np.argmax(logs))
         steps, total, _ = rows[best].tolist()
-        mean = total / steps * (float(np.ptp(self.baseline.bias)) + self.space.r_max)  # type: ignore[arg-type]
+        mean = total / steps * self.range_
         more = "more" if mean > 0 else "less"
         since = f"over the {int(steps)} steps since outcome {self._beginnings[best][1]}"
         return f"the baseline earns {abs(mean):.3g} a step {more} than was declared, {since}"
@@ -141,8 +141,7 @@ class Drift:
         """What the symbols of single pairs say."""
         if not self._beginnings:
             return None
-        pairs, counts = np.unique(self._pairs, return_inverse=True), np.array(self._counts, dtype=np.float64)
-        names, index = pairs
+        (names, index), counts = np.unique(self._pairs, return_inverse=True), np.array(self._counts, dtype=np.float64)
         fixed, n_pairs = self._fixed(counts, index, len(names)), self.space.n_pairs
         best, found, sums = -math.inf, (0, 0), []
         for j, n, _, then in self._beginnings:

@@ -8,8 +8,8 @@
     >>> river = store.create_deployment("river", space=problem.space, baseline=baseline, alpha=0.1)
     >>> river.add_site("east")
     >>> decision = river.ask("east", state=0, key="monday")
-    >>> decision.action, decision.role
-    (0, 'baseline')
+    >>> decision.action, decision.departs
+    (0, False)
     >>> river.tell(decision, reward=0.005, next_state=0)
 
 docs/live.md says what each event means and what is guaranteed; docs/guarantees.md has the proofs.

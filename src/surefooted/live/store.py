@@ -181,7 +181,8 @@ class Store:
     def _parsed(self, n: int, body: str) -> dict[str, Any]:
         """The body of an event."""
         try:
-            return dict(json.loads(body))
+            found: dict[str, Any] = json.loads(body)
+            return found
         except (ValueError, TypeError) as error:
             raise StoreFault(f"{self.path}: event {n} was damaged, and cannot be read: {error}") from error
 
