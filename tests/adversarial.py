@@ -111,6 +111,11 @@ KINDS = (garnet, cycle, trap, near_absorbing, unreachable, dull, ring)
 BASELINES = ("first", "random", "randomised", "optimal", "worst")
 
 
+def spare(problem):
+    """An allowance that buys nothing, for a baseline that earns nothing: a share of nothing is refused without one."""
+    return 0.0 if known(problem).gain > 0 else 1e-12
+
+
 def a_baseline(rng, mdp, kind):
     space = mdp.space
     if kind == "optimal":
@@ -387,6 +392,7 @@ def an_agent(rng, problem, certificate, is_known, strict=True, style=None, steps
         problem.space,
         baseline=known(problem) if is_known else Baseline(problem.baseline),
         alpha=alpha,
+        allowance=spare(problem) if is_known else 0.0,
         learner=learner,
         certificate=certificate,
         strict=strict,

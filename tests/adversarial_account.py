@@ -162,6 +162,7 @@ def an_agent(rng, problem, delta):
     alpha, allowance = float(rng.choice([0.0, 0.01, 0.1, 0.5, 0.9])), 0.0
     if alpha == 0.0 or rng.random() < 0.4:
         allowance = float(rng.choice([0.5, 5.0, 50.0])) * problem.space.r_max
+    allowance = allowance or adversarial.spare(problem)
     learner = Harm(problem, int(rng.integers(2**31)))
     choices = {"strict": bool(rng.random() < 0.5), "allowance": allowance, "seed": int(rng.integers(2**31))}
     agent = CUCRL2(

@@ -141,6 +141,11 @@ class Case:
         return Baseline(self.policy, values=self.values if is_known else None)
 
 
+def spare(case, is_known):
+    """An allowance that buys nothing, for a baseline that earns nothing: a share of nothing is refused without one."""
+    return 1e-12 if is_known and not np.any(case.values > 0) else 0.0
+
+
 def some_weights(rng, shape):
     weights = rng.random(shape) + 1e-3
     weights[rng.random(shape) < 0.3] = 0.0
@@ -590,6 +595,7 @@ def an_agent(rng, case, kind, style, is_known, episodes, **settings):
     learner = a_learner(rng, case, kind, style, episodes)
     if settings.pop("share", None) is not None:
         settings |= {"pooled": True, "delta": learner.delta + SHARE}
+    settings |= {"allowance": settings.get("allowance", spare(case, is_known))}
     return CUCBVI(case.space, case.horizon, baseline=case.baseline(is_known), learner=learner, **settings)
 
 

@@ -321,7 +321,8 @@ def test_the_shares_of_delta_add_up():
     ("options", "words"),
     [
         ({"condition": "luck"}, "there is no condition 'luck'"),
-        ({"condition": "replay", "allowance": 1.0}, "allowance needs condition"),
+        ({"tolerance": -1.0}, "tolerance -1.0 must be finite and not negative"),
+        ({"checkpoints": [5, 3]}, "checkpoints .5, 3. must be a number of steps"),
         ({"alpha": 0.0}, "or be 0 with an allowance"),
         ({"allowance": -1.0}, "allowance -1.0 must be finite and not negative"),
         ({"allowance": math.inf}, "allowance inf"),

@@ -760,7 +760,7 @@ def test_settings_at_the_edge_are_taken():
     stages = solve.policy_values(case.mdp, case.policy, case.horizon)
     for change in (
         {"baseline": Baseline(case.policy, values=most)},
-        {"baseline": Baseline(case.policy, values=np.zeros(case.space.n_states))},
+        {"baseline": Baseline(case.policy, values=np.zeros(case.space.n_states)), "allowance": 1.0},
         {"baseline": Baseline(case.policy, values=stages)},
         {"baseline": Baseline(case.policy, values=case.values.tolist())},
         {"alpha": 1e-12},
@@ -770,7 +770,7 @@ def test_settings_at_the_edge_are_taken():
     ):
         agent = CUCBVI(**settings_of(case, **change))
         agent.begin(0)
-        assert agent.decisions[0].budget == 0.0
+        assert agent.decisions[0].budget == change.get("allowance", 0.0)
     assert np.array_equal(Baseline(case.policy, values=stages).start_values, stages[0])
 
 

@@ -55,7 +55,7 @@ def an_agent(case, values, seed, alpha, allowance, delta):
     options = {"stage_dependent": case.mdp.stages > 1}
     learner = Harm(case.space, case.horizon, **options).harm(case, seed)
     baseline = Baseline(case.policy, values=values)
-    settings = {"alpha": alpha, "allowance": allowance, "delta": delta, "seed": seed}
+    settings = {"alpha": alpha, "allowance": allowance or nasty.spare(case, True), "delta": delta, "seed": seed}
     return CUCBVI(case.space, case.horizon, baseline=baseline, learner=learner, condition="decisions", **settings)
 
 
@@ -147,7 +147,7 @@ REFUSED = {
     "unknown": ({"values": None}, "declare the values of all stages"),
     "no such condition": ({"condition": "hope"}, "there is no condition 'hope'"),
     "allowance": ({"allowance": -1.0}, "must be finite and not negative"),
-    "an allowance for replay": ({"condition": "replay", "allowance": 1.0}, 'an allowance needs condition="decisions"'),
+    "a negative tolerance": ({"condition": "replay", "tolerance": -1.0}, "tolerance -1.0 must be finite"),
     "nothing may be lost": ({"alpha": 0.0}, "or be 0 with an allowance"),
     "unbounded": ({"bounded": False}, "needs bounded rewards"),
     "the last row": ({"values": "ones"}, "after the last stage must be 0"),

@@ -150,9 +150,9 @@ def test_toy_text_tables_are_exact(name, termination):
             row[successors] = probabilities
             np.testing.assert_allclose(row, expected, atol=1e-12)
             r = mdp.r[mdp.space.pair(s, a)]
-            assert mdp.reward_offset + mdp.reward_scale * r == pytest.approx(mean, abs=1e-9)
+            assert r == pytest.approx(mean, abs=1e-9)
     if extra:
-        assert np.all(mdp.r[mdp.space.pair_state == n] * mdp.reward_scale + mdp.reward_offset == pytest.approx(0))
+        assert np.all(mdp.r[mdp.space.pair_state == n] == 0.0)
 
 
 def test_frozen_lake_has_its_known_optimum():
@@ -167,7 +167,7 @@ def test_cliff_walking_takes_thirteen_steps():
     cliff = gymnasium.make("CliffWalking-v1").unwrapped
     mdp = sf.gym.table(cliff.P)
     value = sf.solve.optimal_values(mdp, 100).values[0, 36]
-    assert value * mdp.reward_scale + 100 * mdp.reward_offset == pytest.approx(-13)
+    assert value == pytest.approx(-13)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ SPACES = {
 def test_any_discrete_space_is_numbered_and_back(kind):
     space, encode = SPACES[kind]
     env = Counter(space, space, encode)
-    bridge = sf.gym.Bridge(env, reward_range=(0, 5))
+    bridge = sf.gym.Bridge(env, rewards=(0, 5))
     assert (bridge.space.n_states, bridge.space.n_actions) == (4, 4)
     assert [bridge.states.encode(encode(n)) for n in range(4)] == [0, 1, 2, 3]
     for n in range(4):
@@ -239,7 +239,7 @@ def test_what_is_not_discrete_is_refused_and_what_is_outside_too():
     env = Counter(spaces.Discrete(2), spaces.Discrete(2), lambda n: n)
     agent = sf.agents.FixedPolicy(sf.Policy.always(sf.gym.Bridge(env).space, 0))
     with pytest.raises(InvalidInput, match="2 is not in Discrete"):
-        sf.gym.drive(sf.gym.Bridge(env, reward_range=(0, 9)), agent, steps=2)
+        sf.gym.drive(sf.gym.Bridge(env, rewards=(0, 9)), agent, steps=2)
     with pytest.raises(InvalidInput, match="reward 2 is outside the declared range"):
         sf.gym.drive(sf.gym.Bridge(Counter(*SPACES["offset"][:1] * 2, SPACES["offset"][1])), recorder(4), steps=3)
 
@@ -271,10 +271,10 @@ def test_termination_is_learnt_and_truncation_is_not():
     sf.gym.drive(sf.gym.Bridge(Counter(space, space, encode), (0, 4), termination="absorb"), absorbed, steps=4)
     limited = gymnasium.wrappers.TimeLimit(Counter(space, space, encode), max_episode_steps=2)
     log = sf.gym.drive(sf.gym.Bridge(limited, (0, 4)), cut, steps=3)
-    again = [("begin", 0), (0, 0, 0.25, 1)]
-    assert restarted.told == [("begin", 0), (0, 0, 0.25, 1), (1, 0, 0.5, 2), (2, 0, 0.75, 0), again[1]]
-    assert absorbed.told == [("begin", 0), (0, 0, 0.25, 1), (1, 0, 0.5, 2), (2, 0, 0.75, 4), *again]
-    assert cut.told == [("begin", 0), (0, 0, 0.25, 1), (1, 0, 0.5, 2), *again]
+    again = [("begin", 0), (0, 0, 1.0, 1)]
+    assert restarted.told == [("begin", 0), (0, 0, 1.0, 1), (1, 0, 2.0, 2), (2, 0, 3.0, 0), again[1]]
+    assert absorbed.told == [("begin", 0), (0, 0, 1.0, 1), (1, 0, 2.0, 2), (2, 0, 3.0, 4), *again]
+    assert cut.told == [("begin", 0), (0, 0, 1.0, 1), (1, 0, 2.0, 2), *again]
     assert log.truncated == [False, True, False] and log.terminated == [False] * 3
 
 
@@ -292,8 +292,8 @@ def test_masks_are_respected():
 @pytest.mark.parametrize(
     "kwargs, fault",
     [
-        ({"reward_range": (1, 1)}, "low < high"),
-        ({"reward_range": (0, np.inf)}, "low < high"),
+        ({"rewards": (1, 1)}, "low < high"),
+        ({"rewards": (0, np.inf)}, "low < high"),
         ({"termination": "stop"}, "'restart' or 'absorb'"),
         ({"available": np.ones((3, 4), dtype=bool)}, r"shape \(3, 4\)"),
     ],
@@ -363,15 +363,15 @@ def test_an_agent_of_episodes_begins_anew_every_h_steps_and_the_environment_with
     bridge = counter("restart")
     agent = Episodes(bridge.space, 2)
     sf.gym.drive(bridge, agent, steps=4)
-    assert agent.told == [("begin", 0), (0, 0.25, 1), (1, 0.5, 2)] * 2 + [("begin", 0)]
+    assert agent.told == [("begin", 0), (0, 1.0, 1), (1, 2.0, 2)] * 2 + [("begin", 0)]
 
 
 def test_an_episode_that_terminates_is_finished_where_nothing_is_earned():
     bridge = counter("absorb")
     agent = Episodes(bridge.space, 5)
     log = sf.gym.drive(bridge, agent, steps=4)
-    assert agent.told[:6] == [("begin", 0), (0, 0.25, 1), (1, 0.5, 2), (2, 0.75, 4), (4, 0.0, 4), (4, 0.0, 4)]
-    assert agent.told[6:] == [("begin", 0), (0, 0.25, 1)]
+    assert agent.told[:6] == [("begin", 0), (0, 1.0, 1), (1, 2.0, 2), (2, 3.0, 4), (4, 0.0, 4), (4, 0.0, 4)]
+    assert agent.told[6:] == [("begin", 0), (0, 1.0, 1)]
     assert log.states == [0, 1, 2, 0]  # steps that were not played are not in the log
     assert agent.counts.total == 5
 
@@ -380,7 +380,7 @@ def test_an_episode_that_restarts_goes_on_until_its_end():
     bridge = counter("restart")
     agent = Episodes(bridge.space, 5)
     sf.gym.drive(bridge, agent, steps=5)
-    steps = [(0, 0.25, 1), (1, 0.5, 2), (2, 0.75, 0), (0, 0.25, 1), (1, 0.5, 2)]
+    steps = [(0, 1.0, 1), (1, 2.0, 2), (2, 3.0, 0), (0, 1.0, 1), (1, 2.0, 2)]
     assert agent.told == [("begin", 0), *steps, ("begin", 0)]
 
 

@@ -117,7 +117,7 @@ def test_what_to_arrays_returns_may_be_changed_without_changing_the_table(part):
 @given(
     tables(),
     st.sampled_from([Noise(), Noise("gaussian", 0.1), Noise("uniform", 1 / 3)]),
-    st.sampled_from([{}, {"r_max": 10 / 3}, {"reward_range": (-1 / 3, 7.1)}]),
+    st.sampled_from([{}, {"r_max": 10 / 3}, {"rewards": (-1 / 3, 7.1)}]),
 )
 def test_saving_and_loading_changes_no_bit(tmp_path_factory, table, noise, units):
     p, r, available = table
@@ -169,8 +169,8 @@ def test_the_reward_of_a_pair_is_the_mean_of_the_rewards_of_its_transitions():
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.bool_, np.float32, object])
 def test_rewards_of_any_kind_of_number_have_the_same_mean(kind):
     rewards = np.array([1, 0, 0]).astype(kind)
-    mdp = TabularMDP.from_transitions([0, 0, 1], [0, 0, 0], [0, 1, 0], [0.5, 0.5, 1.0], rewards, reward_range=(0, 1000))
-    assert mdp.r == pytest.approx([0.0005, 0.0])
+    mdp = TabularMDP.from_transitions([0, 0, 1], [0, 0, 0], [0, 1, 0], [0.5, 0.5, 1.0], rewards, rewards=(0, 1000))
+    assert mdp.r == pytest.approx([0.5, 0.0])
 
 
 def test_rows_within_the_tolerance_are_divided_by_their_sum():
@@ -181,9 +181,13 @@ def test_rows_within_the_tolerance_are_divided_by_their_sum():
 
 
 @pytest.mark.parametrize(("low", "high"), [(-22.0, 42.0), (-20.0, 0.0), (0.1, 0.3), (-1e9, 1e9)])
-def test_reward_range_maps_to_the_unit_interval_and_remembers_the_units(low, high):
+def test_rewards_stay_in_their_unit_unless_they_are_normalised(low, high):
     original = np.array([[low, high], [(low + high) / 2, low + (high - low) / 3]])
-    mdp = TabularMDP.from_arrays(np.full((2, 2, 2), 0.5), original, reward_range=(low, high))
+    own = TabularMDP.from_arrays(np.full((2, 2, 2), 0.5), original, rewards=(low, high), unit="€", states=["a", "b"])
+    assert np.array_equal(own.r, original.ravel()) and (own.space.low, own.space.high) == (low, high)
+    assert own.r_counted == pytest.approx(original.ravel() - low) and own.r_max == high - low
+    mdp = own.normalised()
+    assert (mdp.space.unit, mdp.space.state_names) == ("", ("a", "b"))
     assert mdp.r == pytest.approx([0.0, 1.0, 0.5, 1 / 3], abs=1e-12) and mdp.r.min() == 0.0 and mdp.r.max() == 1.0
     assert (mdp.r_max, mdp.reward_offset) == (1.0, low) and mdp.reward_scale == pytest.approx(high - low)
     assert mdp.reward_offset + mdp.reward_scale * mdp.r == pytest.approx(original.ravel())
@@ -245,7 +249,7 @@ def test_a_dense_table_names_every_fault_with_its_state_and_action():
             "state 3: has no action",
         ],
     )
-    assert "reward_range" in error.hint and error.hint in str(error)
+    assert "rewards=(low, high)" in error.hint and error.hint in str(error)
     assert len(error.faults) == 12  # the rows with nan and inf do not sum to 1 either
 
 
@@ -304,9 +308,9 @@ def test_a_list_of_transitions_names_every_fault_with_its_state_and_action():
         ({"state": ["low", "high"]}, ["whole number"]),
         ({"state": [0]}, ["one equal, positive length, not (1,), (2,)"]),
         ({"p": [[0.5, 0.5]]}, ["(1, 2)"]),
-        ({"reward_range": (1.0, 1.0)}, ["reward_range (1.0, 1.0)"]),
-        ({"reward_range": (0.0, nan)}, ["reward_range (0.0, nan)"]),
-        ({"reward_range": (0.0, -1.0), "p": [0.1, 0.1]}, ["reward_range (0.0, -1.0)", "sum to 0.2"]),
+        ({"rewards": (1.0, 1.0)}, ["rewards (1.0, 1.0)"]),
+        ({"rewards": (0.0, nan)}, ["rewards (0.0, nan)"]),
+        ({"rewards": (0.0, -1.0), "p": [0.1, 0.1]}, ["rewards (0.0, -1.0)", "sum to 0.2"]),
         ({"r_max": 0.0}, ["r_max"]),
         ({"r_max": -1.0}, ["r_max"]),
         ({"r_max": nan}, ["r_max"]),

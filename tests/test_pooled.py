@@ -152,6 +152,7 @@ def test_with_honest_sets_on_nasty_problems_it_explores_more_and_violates_nothin
             learner = nasty.Mischief(case.space, case.horizon, delta=0.1 if pooled else 0.2, **options)
             learner.harm(case, 3, i % 2 == 0).watch(case, False)
             settings = {"alpha": alpha, "learner": learner} | ({"pooled": True, "delta": 0.2} if pooled else {})
+            settings["allowance"] = nasty.spare(case, i % 3 > 0)
             agent = CUCBVI(case.space, case.horizon, baseline=case.baseline(i % 3 > 0), **settings)
             run = simulate_episodes(case.mdp, agent, starts, seed)
             margin = oracle.evaluate_episodes(run, case.mdp, case.policy, alpha).margin

@@ -71,7 +71,9 @@ def test_every_decision_is_that_of_the_list_of_rounds(is_known):
         b, n = arms.baseline, arms.n_arms
         mean = float(arms.means[b]) if is_known else None
         confidence = Around(arms.means, 3.0, rng.random(n))
-        agent = ConservativeUCB(n, alpha=alpha, baseline=b, baseline_mean=mean, delta=0.5, confidence=confidence)
+        spare = 1e-12 if mean == 0 else 0.0  # a share of nothing is refused without an allowance
+        told = {"baseline": b, "baseline_mean": mean, "allowance": spare}
+        agent = ConservativeUCB(n, alpha=alpha, delta=0.5, confidence=confidence, **told)
         book, kept, played = ByTheList(agent, 1.0), 0, 0
         for _ in range(120):
             lower, upper = agent.bounds()

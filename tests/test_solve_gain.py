@@ -62,12 +62,12 @@ def close_to(exact, relative):
 
 def in_own_units(mdp, solved):
     """Gain, and bias relative to the last state, in the units in which the rewards were given."""
-    return mdp.reward_offset + mdp.reward_scale * solved.gain, mdp.reward_scale * (solved.bias - solved.bias[-1])
+    return solved.gain, solved.bias - solved.bias[-1]
 
 
 def toymaker():
     p = np.array([[[0.5, 0.5], [0.8, 0.2]], [[0.4, 0.6], [0.7, 0.3]]])
-    return TabularMDP.from_arrays(p, [[6, 4], [-3, -5]], reward_range=(-5, 6))
+    return TabularMDP.from_arrays(p, [[6, 4], [-3, -5]], rewards=(-5, 6))
 
 
 def taxicab():
@@ -82,7 +82,7 @@ def taxicab():
         (2, 2): ([3 / 4, 1 / 16, 3 / 16], [4, 0, 8]),
     }
     entries = [(s, a, y, p[y], r[y]) for (s, a), (p, r) in rows.items() for y in range(3) if p[y]]
-    return TabularMDP.from_transitions(*zip(*entries, strict=True), reward_range=(0, 18))
+    return TabularMDP.from_transitions(*zip(*entries, strict=True), rewards=(0, 18))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_howards_optimal_policies(problem, gain, values):
 def test_putermans_two_state_example():
     """Puterman (1994), Fig. 3.1.1: every policy has gain -1, the bias tells them apart."""
     pairs = {(0, 0): (5, {0: 0.5, 1: 0.5}), (0, 1): (10, {1: 1}), (1, 0): (-1, {1: 1})}
-    mdp = TabularMDP.from_pairs(pairs, reward_range=(-1, 10))
+    mdp = TabularMDP.from_pairs(pairs, rewards=(-1, 10))
     for action, bias in ((0, 12), (1, 11)):
         found = in_own_units(mdp, gain_and_bias(mdp, Policy.deterministic(mdp.space, [action, 0])))
         assert found[0] == pytest.approx(-1) and found[1] == pytest.approx([bias, 0])

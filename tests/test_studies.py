@@ -20,7 +20,7 @@ from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, MissingExtra, SurefootedError, UnreadableFile
 from surefooted.problems import ALL
-from surefooted.studies import building, engines, figures, folder, reading, realisation, report, running, spec
+from surefooted.studies import building, engines, figures, parts, reading, realisation, report, running, spec
 from surefooted.studies.paper import NAMES
 from surefooted.studies.statistics import interval, table
 
@@ -231,7 +231,7 @@ def test_episodes_are_counted_as_such():
 
 def test_the_tables_of_a_study(small):
     assert small.runs.num_rows == 9 and small.curves.num_rows == 9 * 20
-    assert small.runs.column_names == folder.RUNS.names
+    assert small.runs.column_names == parts.RUNS.names
     assert [s.label for s in small.settings] == ["UCRL2", "CUCRL2, α = 0.1", "CUCRL2, α = 0.4"]
     steps, curves = small.curve(small.settings[1], "regret")
     assert steps.shape == (20,) and curves.shape == (3, 20)

@@ -24,8 +24,8 @@ HINT = "If you trust this code, allow it: --allow-code on the command line, allo
 
 
 def is_code(word: object) -> bool:
-    """Whether a word of a file names code, `package.module:name`; a file of arrays (`.npz`) is none."""
-    return isinstance(word, str) and ":" in word and not word.endswith(".npz")
+    """Whether a word of a file names code, `package.module:name`; a file (`.npz`, `.toml`) is none."""
+    return isinstance(word, str) and ":" in word and not word.endswith((".npz", ".toml"))
 
 
 def permit(what: str, names: Iterable[str], allowed: bool, say: Callable[[str], object] | None = None) -> None:

@@ -1,10 +1,13 @@
 """The rule that conservative bandits share: play the optimistic arm if the margin stays proved, else the baseline."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from surefooted.agents import wording
 from surefooted.agents.agent import Decision
+from surefooted.certificates.tolerance import Tolerance
+from surefooted.tables.money import Money
 
 
 def keep_to_baseline(baseline: int, t: int, contradictions: Sequence[str]) -> Decision:
@@ -12,28 +15,37 @@ def keep_to_baseline(baseline: int, t: int, contradictions: Sequence[str]) -> De
     return Decision("baseline", wording.contradicted(contradictions), baseline, t, length=1)
 
 
+def bandit_tolerance(alpha: Any, faults: list[str], **amounts: Any) -> Tolerance:
+    """What a bandit may lose; for bandits α may be 1, which makes them plain UCB."""
+    if isinstance(alpha, int | float) and alpha == 1:
+        return replace(Tolerance.parse(0.5, faults, **amounts), alpha=1.0)
+    return Tolerance.parse(alpha, faults, **amounts)
+
+
 class Question(NamedTuple):
     """Whether to play the arm with the largest upper bound after t rounds."""
 
     optimist: int
     baseline: int
-    upper: float  # a bound on the mean of the arm `optimist`
+    upper: float  # a bound on the mean of the arm `optimist`, in the user's unit
     allowed: bool  # whether it may be played
     after: float  # the proved margin if it is played
     t: int
     spot_check: bool  # whether the baseline must be played, to compare it with what was declared
+    money: Money = Money()
 
 
 def decide(question: Question, terms: Mapping[str, float]) -> Decision:
     """What to play. The sum of `terms` is the proved margin now."""
-    optimist, baseline, upper, allowed, after, t, spot_check = question
+    optimist, baseline, upper, allowed, after, t, spot_check, money = question
     budget = sum(terms.values())
     if allowed and optimist != baseline and spot_check:
         return Decision("baseline", wording.SPOT_CHECK, baseline, t, length=1, budget=budget, terms=terms)
     if allowed and optimist != baseline:
-        reason = f"Explores arm {optimist}: its mean may be {upper:.4g}, and at least {after:.4g} stays saved up."
+        left = f"at least {money.amount(after)} stays saved up"
+        reason = f"Explores arm {optimist}: its mean may be {money.amount(upper)}, and {left}."
         return Decision("optimistic", reason, optimist, t, length=1, budget=budget, terms=terms)
-    reason = f"arm {optimist} could cost {-after:.4g} more than is saved up."
+    reason = f"arm {optimist} could cost {money.amount(-after)} more than is saved up."
     if optimist == baseline:
-        reason = f"no arm could be better, its own mean may be {upper:.4g}."
+        reason = f"no arm could be better, its own mean may be {money.amount(upper)}."
     return Decision("baseline", f"Plays the baseline: {reason}", baseline, t, length=1, budget=budget, terms=terms)

@@ -10,6 +10,11 @@ t: if J_t is played, because of the condition; if the baseline is played, becaus
 Beside the intervals, the rewards of all rounds with other arms bound the sum of their means at once, with a δ of its
 own (`certificates.pooled`: a round is an episode of one step). What they prove up to some round, plus λ_i for each
 round since, may take the place of Σ_i T_i(t - 1) λ_i over these arms. The larger one counts.
+
+Rewards are counted from `low` (`tables.money`). What may be lost beside α is that of `certificates.tolerance`: a round
+is a step, and the share of a mean that is not above the floor is nothing. With checkpoints, what rounds of the baseline
+are certain to add until the next one counts at once: Garcelon, Ghavamzadeh, Lazaric & Pirotta, Improved algorithms for
+conservative exploration in bandits (AAAI 2020), keep the condition of a bandit at checkpoints, too.
 """
 
 from collections.abc import Mapping
@@ -20,16 +25,18 @@ import numpy as np
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole
-from surefooted.bandits._decide import Question, decide, keep_to_baseline
+from surefooted.bandits._decide import Question, bandit_tolerance, decide, keep_to_baseline
 from surefooted.certificates.episodes import LEAST
 from surefooted.certificates.pooled import PooledReturns
 from surefooted.certificates.shares import share
+from surefooted.certificates.tolerance import Checkpoints
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
-from surefooted.sets.confidence import Confidence, likelihood, simplified_bernstein
+from surefooted.sets.confidence import Confidence, likelihood, named, simplified_bernstein
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
+from surefooted.tables.money import Money
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 
@@ -43,14 +50,16 @@ class ConservativeUCB(Restorable):
     >>> agent.observe(arm, reward=1.0)
 
     - `n_arms`: the number of arms, the baseline included.
-    - `alpha`: the share of the baseline's reward that may be lost, in (0, 1]; 1 makes this plain UCB.
+    - `alpha`: the share of what the baseline earns that may be lost, in (0, 1], or 0 with an allowance or a tolerance.
+      1 makes this plain UCB if no reward is below the floor.
     - `baseline`: the arm in use today.
     - `baseline_mean`: μ_0, if it is known; it replaces both bounds of the baseline. It is compared with the rewards of
       the baseline; if it is wrong, the baseline is played for ever, and `contradictions` says why.
     - `delta`: the probability that a bound may fail.
     - `pooled`: use the bound from all rewards, too; it and the intervals have half of `delta` each. False: Wu et al.
-    - `confidence`: a function of `surefooted.confidence`, or `wu`; only its reward intervals are used.
-    - `r_max`: the largest reward.
+    - `confidence`: a function of `surefooted.confidence` or its name, or `wu`; only its reward intervals are used.
+    - `r_max`, `rewards`, `unit`: the range and unit of rewards, as for `Space`.
+    - `tolerance`, `allowance`, `floor`, `checkpoints`: as for `CUCRL2`; a round is a step.
 
     Ties go to the first arm.
     """
@@ -63,26 +72,35 @@ class ConservativeUCB(Restorable):
         baseline: int = 0,
         baseline_mean: float | None = None,
         delta: float = 0.05,
-        confidence: Confidence = likelihood,
-        r_max: float = 1.0,
+        confidence: Confidence | str = likelihood,
+        r_max: float | None = None,
+        rewards: tuple[float, float] | None = None,
+        unit: str = "",
         pooled: bool = True,
+        tolerance: float = 0.0,
+        allowance: float = 0.0,
+        floor: float | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         faults = [] if is_whole(n_arms, 1) else [f"n_arms {n_arms} must be a positive whole number"]
         if not faults and not (is_whole(baseline, 0) and baseline < n_arms):
             faults.append(f"baseline {baseline}: the arms are 0 to {n_arms - 1}")
-        if not 0 < alpha <= 1:
-            faults.append(f"alpha {alpha} must lie in (0, 1]")
+        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
+        may_lose = bandit_tolerance(alpha, faults, **amounts)
         if not 0 < delta < 1:
             faults.append(f"delta {delta} must lie strictly between 0 and 1")
-        if not (np.isfinite(r_max) and r_max > 0):
-            faults.append(f"r_max {r_max} must be positive and finite")
-        elif baseline_mean is not None and not 0 <= baseline_mean <= r_max:
-            faults.append(f"baseline_mean {baseline_mean} is outside [0, {r_max:g}]")
+        known = len(faults)
+        money = Money.parse(r_max, rewards, unit, faults)
+        if baseline_mean is not None and len(faults) == known and not money.low <= baseline_mean <= money.high:
+            faults.append(f"baseline_mean {baseline_mean} is outside {money.words}")
+        faults += may_lose.gain_faults(baseline_mean, money) if may_lose.alpha < 1 and not faults else []
         if faults:
             raise InvalidInput("this agent cannot be built", faults)
+        self.tolerance, confidence = may_lose, named(confidence)
         self.n_arms, self.baseline, self.baseline_mean = int(n_arms), as_whole(baseline), baseline_mean
-        self.alpha, self.delta, self.confidence = alpha, delta, confidence
-        space = Space.full(n_states=1, n_actions=self.n_arms, r_max=r_max)
+        self.alpha, self.delta, self.confidence = may_lose.alpha, delta, confidence
+        space = Space.full(n_states=1, n_actions=self.n_arms, rewards=(money.low, money.high), unit=money.unit)
+        self.space = space
         self.counts = Counts(space)
         bias = None if baseline_mean is None else np.zeros(1)
         told = Baseline(Policy.always(space, self.baseline), gain=baseline_mean, bias=bias)
@@ -101,13 +119,28 @@ class ConservativeUCB(Restorable):
         """What to play now; asking again gives the same answer."""
         if self.check.found:
             return keep_to_baseline(self.baseline, self.t, self.check.found)
-        lower, upper = self.bounds()
+        lower, upper = self._bounds()
         optimist = int(np.argmax(upper))
         terms, visits = self._margin(lower, upper, self.counts.visits), self.counts.visits.copy()
         visits[optimist] += 1
-        after = sum(self._margin(lower, upper, visits).values())
+        after = sum(self._margin(lower, upper, visits).values()) + self._until_checkpoint(lower, upper)
         due = self.alpha < 1 and self.check.spot_check_is_due()
-        return decide(Question(optimist, self.baseline, float(upper[optimist]), after >= 0, after, self.t, due), terms)
+        mean, money = float(self.space.money.earned(upper[optimist])), self.space.money
+        allowed = after >= 0 or self._allows_all
+        return decide(Question(optimist, self.baseline, mean, allowed, after, self.t, due, money), terms)
+
+    @property
+    def _allows_all(self) -> bool:
+        """Whether everything may be lost: α is 1, and no reward is below the floor."""
+        return self.alpha == 1 and self.space.low >= self.tolerance.floor
+
+    def _until_checkpoint(self, lower: Floats, upper: Floats) -> float:
+        """What rounds of the baseline add at least between the next round and the next checkpoint."""
+        ahead = self.tolerance.next_date(self.t + 1) - (self.t + 1)
+        if ahead == 0:
+            return 0.0
+        above = max(float(lower[self.baseline]) - (self.tolerance.floor - self.space.low), 0.0)
+        return ahead * (self.alpha * above + self.tolerance.per_step)
 
     def observe(self, arm: int, reward: float) -> None:
         """Learn the reward of the arm that `act` asked for; another arm or an impossible reward is refused."""
@@ -115,10 +148,11 @@ class ConservativeUCB(Restorable):
         if arm != asked:
             fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
             raise InvalidInput("another arm was played", [fault])
-        bounds = self.bounds()
+        bounds = self._bounds()
         self.counts.add(0, asked, reward, 0)
+        reward = float(self.space.money.counted(float(reward)))
         if asked != self.baseline and self.shares.of_outcomes:
-            self._pool(float(reward), *bounds)
+            self._pool(reward, *bounds)
         nowhere, explored = np.zeros(1, dtype=np.int64), np.array([asked != self.baseline])
         self.check.add(0, nowhere + asked, np.array([reward], dtype=np.float64), nowhere, explored)
         self.check.compare(self._valid, self.t)
@@ -127,7 +161,7 @@ class ConservativeUCB(Restorable):
         """Another arm than the baseline was played; the bounds are those from before its reward was known."""
         guess = float(upper[self.baseline])
         if self.pooled is None:
-            r_max = self.counts.space.r_max
+            r_max = self.space.r_max
             self.pooled = PooledReturns(min(max(guess, LEAST * r_max), r_max), self.shares.of_outcomes)
         self.pooled.add(reward, self.pooled.guess(0, guess), 0)
         if self.pooled.lower > self._since(lower, self.counts.visits):
@@ -152,10 +186,15 @@ class ConservativeUCB(Restorable):
 
     def bounds(self) -> tuple[Floats, Floats]:
         """λ and θ, [n]: a lower and an upper bound on the mean of each arm."""
+        lower, upper = self._bounds()
+        return self.space.money.earned(lower), self.space.money.earned(upper)
+
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """The same, counted from `low`."""
         plausible = self.confidence(self.counts, self.shares.of_set)
         lower, upper = plausible.r_lower.copy(), plausible.r_upper.copy()
         if self.baseline_mean is not None:
-            lower[self.baseline] = upper[self.baseline] = self.baseline_mean
+            lower[self.baseline] = upper[self.baseline] = self.space.money.counted(self.baseline_mean)
         return lower, upper
 
     def _margin(self, lower: Floats, upper: Floats, visits: Ints) -> dict[str, float]:
@@ -163,17 +202,24 @@ class ConservativeUCB(Restorable):
 
         If μ_0 is unknown, the paper bounds each side separately, with λ_0 on the left and θ_0 on the right. But μ_0 is
         one number with the factor visits_0 - (1 - α) Σ_i visits_i. Over [λ_0, θ_0] the product is smallest at λ_0 if
-        the factor is not negative, and at θ_0 otherwise. This bound is valid and never below the paper's.
+        the factor is not negative, and at θ_0 otherwise. This bound is valid and never below the paper's. With a floor
+        above `low`, the share is that of `certificates.episodes`.
         """
+        n, tolerance, zero = int(visits.sum()), self.tolerance, self.tolerance.floor - self.space.low
         factor = visits[self.baseline] - (1 - self.alpha) * visits.sum()
-        mean = (lower if factor >= 0 else upper)[self.baseline]
+        low, high = float(lower[self.baseline]), float(upper[self.baseline])
+        mean = high if factor < 0 else low if zero <= 0 else min(max(zero, low), high)
+        own = float(factor * mean) - self.alpha * zero * n
+        if mean < zero:
+            own = float((visits[self.baseline] - n) * mean)
         earned = max(self._by_intervals(lower, visits), self._since(lower, visits))
-        return {"explored": earned, "baseline": float(factor * mean)}
+        more = {"allowance": tolerance.allowance, "tolerated in each round": tolerance.per_step * n}
+        return {"explored": earned, "baseline": own} | {name: amount for name, amount in more.items() if amount}
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        names = ("n_arms", "alpha", "baseline", "baseline_mean", "delta", "confidence")
-        own = {name: getattr(self, name) for name in names} | {"r_max": self.counts.space.r_max}
+        names = ("n_arms", "baseline", "baseline_mean", "delta", "confidence", "space")
+        own = {name: getattr(self, name) for name in names} | self.tolerance.shows
         return own | {"pooled": self.shares.of_outcomes > 0}
 
     def _contents(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Account:
     ----------
     space : the states and their actions
     baseline : the baseline, with its gain and bias, or with the values of all stages
-    tolerance : what may be lost, compared with the baseline
+    tolerance : what may be lost, compared with the baseline; a number is α
     delta : the probability with which the bounds may ever fail
     strict : keep a reserve for the state that exploring ends in (average reward)
 
@@ -88,10 +88,11 @@ class Account:
         self,
         space: Space,
         baseline: Baseline,
-        tolerance: Tolerance,
+        tolerance: Tolerance | float,
         delta: float,
         strict: bool = True,
     ) -> None:
+        tolerance = Tolerance.of(tolerance)
         self.space, self.baseline, self.tolerance, self.delta, self.strict = space, baseline, tolerance, delta, strict
         if baseline.gain is not None and baseline.bias is not None:
             gain, worth, stages = float(space.money.counted(baseline.gain)), np.array(baseline.bias), 0

@@ -81,7 +81,7 @@ class EpisodeCertificate:
     Parameters
     ----------
     n_states : S
-    tolerance : what may be lost, compared with the baseline
+    tolerance : what may be lost, compared with the baseline; a number is α
     values : what the baseline earns from each start, counted from `low`, if it is known, [S]
     best : False (the paper): an explored episode keeps the bound it had when it was played
     pooling : use the bound from all returns, too; proved if no reward is negative
@@ -93,7 +93,7 @@ class EpisodeCertificate:
     def __init__(
         self,
         n_states: int,
-        tolerance: Tolerance,
+        tolerance: Tolerance | float,
         values: Floats | None,
         best: bool = True,
         pooling: Pooling | None = None,
@@ -101,7 +101,8 @@ class EpisodeCertificate:
         zero: float = 0.0,
         horizon: int = 1,
     ) -> None:
-        self.tolerance, self.alpha, self.zero, self.horizon = tolerance, tolerance.alpha, zero, horizon
+        self.tolerance, self.zero, self.horizon = Tolerance.of(tolerance), zero, horizon
+        self.alpha = self.tolerance.alpha
         self.is_known, self.best, self.pooling = values is not None, best, pooling
         self.low: Floats = np.zeros(n_states) if values is None else values.copy()  # [S] bounds on V_1 of the baseline
         self.high: Floats = np.full(n_states, np.inf) if values is None else values.copy()

@@ -59,8 +59,15 @@ class PaperCertificate:
     earn less than its gain.
     """
 
-    def __init__(self, baseline: Baseline, tolerance: Tolerance, reevaluate: bool = False, strict: bool = True) -> None:
-        self.baseline, self.tolerance, self.reevaluate, self.strict = baseline, tolerance, reevaluate, strict
+    def __init__(
+        self, baseline: Baseline, tolerance: Tolerance | float, reevaluate: bool = False, strict: bool = True
+    ) -> None:
+        self.baseline, self.tolerance, self.reevaluate, self.strict = (
+            baseline,
+            Tolerance.of(tolerance),
+            reevaluate,
+            strict,
+        )
         self.earned = 0.0  # sum of T_j gain_j - span_j over past episodes, by the bounds of their time
         self.episodes: dict[int, tuple[int, int]] = {}  # of each policy: episodes, steps
         self.proposed: Bound | None = None  # of the policy last asked about, which the next episode may play

@@ -94,14 +94,21 @@ class ReplayCertificate:
     Parameters
     ----------
     baseline : the baseline, with its gain and bias if they are known
-    tolerance : what may be lost, compared with the baseline
+    tolerance : what may be lost, compared with the baseline; a number is α
     induction : go backwards through all segments; False: add up the loss of each
     strict : keep a reserve for the way back to the baseline
 
     """
 
-    def __init__(self, baseline: Baseline, tolerance: Tolerance, induction: bool = True, strict: bool = True) -> None:
-        self.baseline, self.tolerance, self.induction, self.strict = baseline, tolerance, induction, strict
+    def __init__(
+        self, baseline: Baseline, tolerance: Tolerance | float, induction: bool = True, strict: bool = True
+    ) -> None:
+        self.baseline, self.tolerance, self.induction, self.strict = (
+            baseline,
+            Tolerance.of(tolerance),
+            induction,
+            strict,
+        )
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None

@@ -59,18 +59,20 @@ class Tolerance:
         cls, alpha: Any, faults: list[str], *, tolerance: Any = 0.0, allowance: Any = 0.0, floor: Any = None,
         checkpoints: Any = None,
     ) -> "Tolerance":  # fmt: skip
-        """The tolerance of an agent's arguments, or faults."""
+        """The tolerance of an agent's arguments; what is wrong with them is added to `faults`."""
+        own: list[str] = []
         amounts = {"tolerance": tolerance, "allowance": allowance, "floor": 0.0 if floor is None else floor}
         if not _is_number(alpha):
             share = _percent(alpha)
             meant = f"alpha={share:g}" if share is not None else "alpha=0.05 for 5 %"
-            faults.append(f"alpha {alpha!r} must be a number: write {meant}")
+            own.append(f"alpha {alpha!r} must be a number: write {meant}")
         for name, value in amounts.items():
             if not _is_number(value) or not np.isfinite(value) or (name != "floor" and value < 0):
                 least = "finite" if name == "floor" else "finite and not negative"
-                faults.append(f"{name} {value} must be {least}")
-        every, dates = _dates(checkpoints, faults)
-        if faults:
+                own.append(f"{name} {value} must be {least}")
+        every, dates = _dates(checkpoints, own)
+        if own:
+            faults += own
             return cls(0.0)
         given = cls(float(alpha), float(tolerance), float(allowance), float(amounts["floor"]), every, dates)
         if not (0 < given.alpha < 1 or (given.alpha == 0 and (given.per_step or given.allowance))):
@@ -78,6 +80,11 @@ class Tolerance:
             meant = f": for {alpha:g} % write alpha={alpha / 100:g}" if 1 <= given.alpha < 100 else ""
             faults.append(f"alpha {alpha} {told}{meant}")
         return given
+
+    @classmethod
+    def of(cls, given: "Tolerance | float") -> "Tolerance":
+        """A tolerance as it is; a number stands for α alone."""
+        return given if isinstance(given, Tolerance) else cls(float(given))
 
     @property
     def at_every_step(self) -> bool:

@@ -65,7 +65,7 @@ def print_policy(problem: "Problem") -> None:
 
 def _content(said: "ProblemFile") -> dict[str, Any]:
     space, promise = said.space, said.promise
-    knowledge = "nothing" if said.knowledge is None else repr(said.knowledge).partition("), ")[2].rstrip(")")
+    knowledge = "nothing" if said.knowledge is None else repr(said.knowledge).rpartition("), ")[2].rstrip(")")
     return {
         "file": str(said.path),
         "states": space.n_states,

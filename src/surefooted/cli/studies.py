@@ -1,4 +1,4 @@
-"""The commands about studies: `run`, `reproduce`, `figures`, `report` and `compare`."""
+"""The commands about studies: `run`, `reproduce`, `figures`, `report`, `compare` and `verify`."""
 
 import math
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surefooted.cli.output import print_json, print_table
+from surefooted.errors import InvalidInput
 from surefooted.studies.paper import NAMES
 
 if TYPE_CHECKING:
     from surefooted.studies.results import Results
 
+_REPAIR = "Run the study again: damaged runs are repeated, and the tables are made from the parts."
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _FORMATS = click.option(
     "--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg; repeatable."
@@ -141,6 +143,8 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
     from surefooted.studies.statistics import table
 
     several = [load(directory) for directory in directories]
+    for line in (line for results in several for line in results.remarks):
+        click.echo(line, err=True)
     titles = distinct_titles(several)
     rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
     _print_settings(rows, {results.study.unit for results in several})
@@ -148,7 +152,24 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
         click.echo(path, err=True)
 
 
-COMMANDS = (run, reproduce, figures, report, compare)
+@click.command()
+@click.argument("directory", type=_DIRECTORY)
+def verify(directory: Path) -> None:
+    """Check that the files of the study in DIRECTORY are what was written.
+
+    Exit code 1 if a file was damaged or changed.
+    """
+    from surefooted.studies.folder import Folder
+    from surefooted.studies.verifying import verify as faults_in
+
+    faults = faults_in(directory)
+    if faults:
+        raise InvalidInput(f"{directory} is not what was written", faults, _REPAIR)
+    runs = len(list(Folder.at(directory).parts.glob("*.parquet")))
+    click.echo(f"{directory} is what was written: {runs} runs, their tables, the study, the manifest and the truth.")
+
+
+COMMANDS = (run, reproduce, figures, report, compare, verify)
 
 
 def _run(source: str | Path, options: RunOptions) -> "Results | None":
@@ -182,7 +203,7 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
         )
     except Interrupted as stop:
         click.echo(str(stop), err=True)
-        raise SystemExit(130) from None
+        raise SystemExit(128 + stop.number) from None  # as a shell reports the signal
     rows = table(results)
     if options.as_json:
         settings = [_without_nan(row) for row in rows]
@@ -193,9 +214,9 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
 
 
 def _say_lack(results: "Results") -> None:
-    """Say on stderr what figures and reports leave out, if anything."""
-    if results.lack:
-        click.echo(results.lack, err=True)
+    """Say on stderr what is wrong with the files, and what figures and reports leave out, if anything."""
+    for line in [*results.remarks, *([results.lack] if results.lack else [])]:
+        click.echo(line, err=True)
 
 
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:

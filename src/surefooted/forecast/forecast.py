@@ -126,6 +126,7 @@ def forecast(
     history: History | None = None,
     knowledge: Knowledge | None = None,
     start: int = 0,
+    horizon: int | None = None,
     step: str | None = None,
     steps: int | None = None,
     runs: int = RUNS,
@@ -140,6 +141,7 @@ def forecast(
       Without a true table, models are drawn from the posterior of `history` within `knowledge`.
     - `baseline`: today's policy, with gain and bias (or values) if they are known.
     - `alpha`, `delta`, `allowance`, `tolerance`, `floor`: as for the agents.
+    - `start`, `horizon`: if the problem is a space: the first state, and the length of an episode or None.
     - `step`: the length of a step (with a horizon: of an episode) in the calendar, such as "week".
     - `steps`: how long each run is; by default 80 years, and at most 20 000 steps.
     - `runs`: how many runs for each option; with 20, each interval holds with probability 19/21.
@@ -165,7 +167,7 @@ def forecast(
         horizon, truth = given.horizon, None
         space = given.space
     else:
-        promise, horizon = {"alpha": 0.05, "delta": 0.05}, getattr(problem, "horizon", None)
+        promise, horizon = {"alpha": 0.05, "delta": 0.05}, getattr(problem, "horizon", horizon)
         truth = problem if isinstance(problem, Problem) else None
         space = problem.space if isinstance(problem, Problem) else problem
     chosen = {"alpha": alpha, "delta": delta, "allowance": allowance, "tolerance": tolerance, "floor": floor}
@@ -183,7 +185,7 @@ def forecast(
         earns = np.median([_earns(model) for model in drawn])
         amount = _round(promise["alpha"] * max(float(earns) - (promise.get("floor") or 0.0), 0.0) * year)
         choices = options(promise, amount, _can_tell(held, knowledge, drawn[0]), space.amount)
-    told = (held, knowledge, history, accidents)
+    told = (None if held.is_known and truth is None else held, knowledge, history, accidents)
     outcomes, interrupted = _play(choices, drawn, told, length, seed, progress)
     lines = tuple(_line(option, [each[i] for each in outcomes]) for i, option in enumerate(choices))
     seconds = time.perf_counter() - began

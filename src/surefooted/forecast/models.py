@@ -2,11 +2,16 @@
 
 If the mechanics are known, one law of the noise is drawn for all pairs. What a log reveals of the noise is censored: a
 step says only to which set its noise belongs. So laws and noise are drawn in turn (Gibbs sampling): the noise of each
-logged step given the laws and where the step led, then each law from its Dirichlet posterior, with a prior weight of 1
-for each value. Without mechanics, rows are drawn as posterior sampling draws them (`sets.posterior`).
+logged step given the laws and where the step led, then each law from its Dirichlet posterior. Nobody knows whether a law
+is flat or concentrated on a few values, so the prior weight of a value is drawn, too: its logarithm is uniform between
+those of 1/n and 1, for n values. Where a log says nothing, the laws that are drawn therefore differ widely. Without
+mechanics, rows are drawn as posterior sampling draws them (`sets.posterior`).
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from surefooted.data.counts import Counts
 from surefooted.knowledge.knowledge import Knowledge
@@ -18,6 +23,7 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Floats
 
+LEAST = 1e-9  # probability of a value of noise
 SWEEPS = 30  # of noise and laws in turn, before a law is used
 
 
@@ -83,10 +89,19 @@ def draw_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) ->
     next_ptr, next_state, count = counts.rows()
     pairs = np.repeat(np.repeat(np.arange(counts.space.n_pairs), np.diff(next_ptr)), count)
     after = np.repeat(next_state, count)
-    laws = [rng.dirichlet(np.ones(size)) for size in mechanics.sizes]
-    for _ in range(SWEEPS if pairs.size else 0):
+    flat = -rng.random()
+    if not pairs.size:
+        return [_law(rng, np.zeros(size), size**flat) for size in mechanics.sizes]
+    laws = [np.full(size, 1 / size) for size in mechanics.sizes]
+    for _ in range(SWEEPS):
         noise = mechanics.draw_noise(laws, pairs, after, rng)  # [n, C]
         which = mechanics.law[pairs]  # [n, C]
         drawn = [np.bincount(noise[which == i], minlength=size) for i, size in enumerate(mechanics.sizes)]
-        laws = [rng.dirichlet(1 + seen) for seen in drawn]
+        laws = [_law(rng, seen, seen.size**flat) for seen in drawn]
     return laws
+
+
+def _law(rng: np.random.Generator, seen: NDArray[Any], weight: float) -> Floats:
+    """A law from its posterior, given how often each value was seen and its prior weight; no value is impossible."""
+    law = np.maximum(rng.dirichlet(seen + weight), LEAST)
+    return np.asarray(law / law.sum())

@@ -48,12 +48,22 @@ def options(promise: dict[str, Any], allowance: float, can_tell: tuple[str, ...]
     return found
 
 
-def agent_of(option: Option, model: Problem, baseline: Baseline, knowledge: Knowledge | None, history: History | None,
-             accidents: bool, seed: int) -> CUCRL2 | CUCBVI:  # fmt: skip
-    """The agent of an option, if this model is true; what it is told is true of the model."""
+def agent_of(
+    option: Option,
+    model: Problem,
+    baseline: Baseline | None,
+    knowledge: Knowledge | None,
+    history: History | None,
+    accidents: bool,
+    seed: int,
+) -> CUCRL2 | CUCBVI:
+    """The agent of an option, if this model is true; what it is told is true of the model.
+
+    Without a baseline, it is told what the model's baseline earns there.
+    """
     given: dict[str, Any] = dict(option.promise)
     condition = given.pop("condition", None)
-    if "baseline" in option.tell:
+    if baseline is None or "baseline" in option.tell:
         baseline = exact_baseline(model)
     known = _known(option.tell, model, knowledge)
     if known is not None:

@@ -13,8 +13,9 @@ from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.space import Bools, Floats
 
 NEVER = float("inf")
-REFUSED = 0.01  # an agent is free from the first step after which it refuses at most this share of all steps
-LEFT = 0.05  # of the run, at least, after that step
+REFUSED = 0.05  # an agent is free from the first step after which at most this share of steps is refused,
+WINDOW = 50  # in as many steps as were played before, at least this many, and in all the rest of the run
+LEFT = 0.2  # the least share of the run that must be left to tell
 NOT_REFUSED = (wording.SPOT_CHECK, wording.PROPOSES_BASELINE)
 
 
@@ -53,11 +54,15 @@ def _first(explored: Bools) -> float:
 
 
 def _free(refused: Bools) -> float:
-    """The first step from which on few steps are refused; NEVER if too little of the run is left to tell."""
+    """The first step from which on few steps are refused: in the time that follows, and in all the rest of the run."""
     n = len(refused)
-    later = np.cumsum(refused[::-1])[::-1] / np.arange(n, 0, -1)  # share of steps refused from each step on
-    calm = np.flatnonzero(later <= REFUSED)
-    return float(calm[0]) if calm.size and calm[0] <= (1 - LEFT) * n else NEVER
+    t = np.arange(n)
+    total = np.concatenate([[0], np.cumsum(refused)])
+    end = np.minimum(t + np.maximum(t, WINDOW), n)
+    soon = (total[end] - total[t]) / (end - t)
+    later = (total[n] - total[t]) / (n - t)
+    calm = np.flatnonzero((soon <= REFUSED) & (later <= REFUSED) & (t <= (1 - LEFT) * n))
+    return float(calm[0]) if calm.size else NEVER
 
 
 def _is_refusal(decision: Decision) -> bool:

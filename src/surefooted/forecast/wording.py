@@ -28,7 +28,7 @@ def sentences(forecast: Forecast) -> list[str]:
         + (f" ({span})" if forecast.step else "")
         + "; "
         f"each range holds what then happens with probability {forecast.promised:.0%}, if what is known is right.",
-        "It is free once it follows its learner nearly everywhere. Costs are what departures from the baseline cost in "
+        "It is free once at most one step in 20 is refused. Costs are what departures from the baseline cost in "
         "expectation until then.",
     ]
     if forecast.interrupted:
@@ -43,13 +43,20 @@ def sentences(forecast: Forecast) -> list[str]:
         said.append(f"As described, the agent does not become free within {limit}.")
     better = sorted((line for line in forecast.lines[1:] if line.free.median < described.free.median), key=_when)
     said += [
-        f"{_capital(line.option.name)}: free after {duration(forecast, line.free.median)} instead of "
-        f"{duration(forecast, described.free.median)}."
+        f"{_capital(line.option.name)}: free {_after(forecast, line.free.median)}, not "
+        f"{_after(forecast, described.free.median)}."
         for line in better
     ]
     if described.free.median == NEVER and not better:
         said.append("Nothing in this table changes that: declare how the problem works, or keep the baseline.")
     return said
+
+
+def _after(forecast: Forecast, steps: float) -> str:
+    words = duration(forecast, steps)
+    return (
+        words if steps == 0 else f"within {duration(forecast, forecast.steps)}" if steps == NEVER else f"after {words}"
+    )
 
 
 def _when(line: Line) -> float:

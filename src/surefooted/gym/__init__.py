@@ -4,7 +4,7 @@
 |---|---|---|
 | a `Problem` | an environment | `TabularEnv(problem)`, or `gymnasium.make("surefooted/Inventory-v0")` |
 | a toy-text environment's `P` | a `TabularMDP` | `table(env.unwrapped.P)` |
-| a discrete environment | states, actions and rewards for an agent | `Bridge(env, reward_range=(low, high))` |
+| a discrete environment | states, actions and rewards for an agent | `Bridge(env, rewards=(low, high))` |
 
 Importing this module registers the problems with Gymnasium.
 """

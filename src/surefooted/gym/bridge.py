@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from surefooted.agents.agent import Agent
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
-from surefooted.data.counts import REWARD_ROUNDING
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.gym.environment import TabularEnv
 from surefooted.tables.space import Bools, Space
@@ -75,16 +74,17 @@ class _Codec:
 
 
 class Bridge:
-    """An environment seen as states 0 .. S - 1, actions 0 .. A - 1 and rewards in [0, 1].
+    """An environment seen as states 0 .. S - 1, actions 0 .. A - 1 and rewards in their own range and unit.
 
     >>> import gymnasium, surefooted as sf
     >>> env = gymnasium.make("CliffWalking-v1", max_episode_steps=200)
-    >>> bridge = sf.gym.Bridge(env, reward_range=(-100, 0))
+    >>> bridge = sf.gym.Bridge(env, rewards=(-100, 0))
     >>> agent = sf.UCRL2(bridge.space)
     >>> log = sf.gym.drive(bridge, agent, steps=100, seed=0)
 
     - `env`: an environment with discrete spaces.
-    - `reward_range`: the range of its rewards. A reward outside it is an error, since no bound would hold.
+    - `rewards`, `unit`: the range of its rewards, (0, 1) unless given, and their unit. A reward outside the range is an
+      error, since no bound would hold. A `TabularEnv` has the range and unit of its problem.
     - `available`: which actions each state has, [S, A]. By default every state has every action; playing one that
       `info["action_mask"]` forbids is an error.
     - `termination`: where a terminated step leads: "restart" or "absorb".
@@ -95,18 +95,17 @@ class Bridge:
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        rewards: tuple[float, float] | None = None,
         available: ArrayLike | None = None,
         termination: Literal["restart", "absorb"] = "restart",
+        unit: str = "",
     ) -> None:
-        low, high = reward_range
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise InvalidInput(
-                "this bridge is not valid", [f"reward_range {reward_range} must be (low, high), low < high"]
-            )
+        if rewards is None and not unit and isinstance(env.unwrapped, TabularEnv):
+            money = env.unwrapped.problem.space.money
+            rewards, unit = (money.low, money.high), money.unit
         if termination not in ("restart", "absorb"):
             raise InvalidInput("this bridge is not valid", [f"termination {termination!r}: 'restart' or 'absorb'"])
-        self.env, self.reward_range, self.termination = env, reward_range, termination
+        self.env, self.termination = env, termination
         self.states, self.actions = _Codec(env.observation_space), _Codec(env.action_space)
         mask: Bools = np.ones((self.states.size, self.actions.size), dtype=bool)
         if available is not None:
@@ -118,7 +117,7 @@ class Bridge:
             raise InvalidInput("this bridge is not valid", [fault])
         if termination == "absorb":
             mask = np.vstack([mask, np.ones((1, self.actions.size), dtype=bool)])
-        self.space = Space.from_available(mask, r_max=1.0)
+        self.space = Space.from_available(mask, rewards=rewards, unit=unit)
 
     @property
     def terminal(self) -> int | None:
@@ -126,13 +125,13 @@ class Bridge:
         return self.states.size if self.termination == "absorb" else None
 
     def reward(self, reward: Any) -> float:
-        """A reward mapped to [0, 1]."""
-        low, high = self.reward_range
-        r = (float(reward) - low) / (high - low)
-        if not -REWARD_ROUNDING <= r <= 1 + REWARD_ROUNDING:
-            fault = f"reward {float(reward):g} is outside the declared range [{low:g}, {high:g}]"
-            raise InvalidInput("the environment gave a reward that it must not give", [fault])
-        return min(max(r, 0.0), 1.0)
+        """A reward of the environment, if it lies in the declared range."""
+        r, money = float(reward), self.space.money
+        if not money.contains(r):
+            fault = f"reward {r:g} is outside the declared range {money.words}"
+            remedy = "Tell the bridge the range of the rewards: Bridge(env, rewards=(low, high))."
+            raise InvalidInput("the environment gave a reward that it must not give", [fault], remedy)
+        return min(max(r, money.low), money.high)
 
 
 @dataclass

@@ -17,7 +17,8 @@ def table(
     p: Mapping[int, Mapping[int, Row]],
     termination: Literal["absorb", "restart"] = "absorb",
     initial: ArrayLike | None = None,
-    reward_range: tuple[float, float] | None = None,
+    rewards: tuple[float, float] | None = None,
+    unit: str = "",
 ) -> TabularMDP:
     """The table of `P[s][a] = [(probability, s_next, reward, terminated), …]`.
 
@@ -31,9 +32,16 @@ def table(
       is earned. This is s_next, if it is such a state, and otherwise one more state, the last. "restart", for average
       reward: to the initial distribution.
     - `initial`: the initial distribution [S] for "restart", which is `env.unwrapped.initial_state_distrib`.
-    - `reward_range`: (low, high) of the rewards, which are mapped to [0, 1]. The default is their own range, including
-      the 0 of a finished episode. The environment's reward is `reward_offset + reward_scale * r`.
+    - `rewards`, `unit`: the range (low, high) of the rewards and their unit. The default is their own range, including
+      the 0 of a finished episode. Rewards stay as they are.
     """
+    if not isinstance(p, Mapping) or not all(isinstance(actions, Mapping) for actions in p.values()):
+        model = getattr(getattr(p, "unwrapped", None), "P", None)
+        fault = f"it is {type(p).__name__}, not the model P[s][a] = [(probability, next state, reward, terminated), …]"
+        remedy = "Give the model of the environment: sf.gym.table(env.unwrapped.P)."
+        if model is None:
+            remedy = "An environment without a model `env.unwrapped.P` is played through sf.gym.Bridge(env)."
+        raise InvalidInput("this P is not valid", [fault], remedy)
     transitions = [(s, a, *entry) for s, actions in p.items() for a, row in actions.items() for entry in row]
     if not transitions:
         raise InvalidInput("this P is not valid", ["it has no transition"])
@@ -43,11 +51,11 @@ def table(
     state, action, mass, next_state, reward, terminated = columns
     terminated = terminated.astype(bool)
     n_states = max(p) + 1
-    rewards = set(reward[mass != 0].tolist())
+    seen = set(reward[mass != 0].tolist())
     if termination == "restart":
         state, action, next_state, mass, reward = _restart(columns[:5], terminated, initial, n_states)
     elif terminated.any():
-        rewards.add(0.0)
+        seen.add(0.0)
         done = set(np.flatnonzero([_is_final(p[s], s) for s in range(n_states)]).tolist())
         ending = terminated & ~np.isin(next_state, list(done))
         if ending.any():
@@ -58,12 +66,11 @@ def table(
             next_state = np.append(next_state, np.full(n_actions, n_states))
             mass, reward = np.append(mass, np.ones(n_actions)), np.append(reward, np.zeros(n_actions))
             n_states += 1
-    if reward_range is None:
-        low, high = min(rewards), max(rewards)
-        reward_range = (low, high if high > low else low + 1.0)
-    return TabularMDP.from_transitions(
-        state, action, next_state, mass, reward, n_states=n_states, reward_range=reward_range
-    )
+    if rewards is None:
+        low, high = min(seen), max(seen)
+        rewards = (low, high if high > low else low + 1.0)
+    options: dict[str, Any] = {"n_states": n_states, "rewards": rewards, "unit": unit}
+    return TabularMDP.from_transitions(state, action, next_state, mass, reward, **options)
 
 
 def _is_final(actions: Mapping[int, Row], s: int) -> bool:

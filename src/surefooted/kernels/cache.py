@@ -81,8 +81,8 @@ def places() -> Places:
 
 def _candidates() -> Iterator[tuple[Path, bool]]:
     """NUMBA_CACHE_DIR, or the package and the user's cache directory; then a temporary one, which does not last."""
-    if numba.config.CACHE_DIR:
-        yield Path(numba.config.CACHE_DIR, "surefooted").absolute(), True
+    if named := os.environ.get("NUMBA_CACHE_DIR"):  # and not a `.numba_config.yaml` in the current directory
+        yield Path(named, "surefooted").absolute(), True
     else:
         yield FOLDER / "__pycache__", True
         usual = {"win32": "~/AppData/Local", "darwin": "~/Library/Caches"}.get(sys.platform, "~/.cache")

@@ -33,13 +33,14 @@ def lines_of(text: str) -> dict[str, int]:
 
 
 def placed(places: dict[str, int], path: tuple[Any, ...], fault: str) -> str:
-    """A fault with its line and key; if the key has no line of its own, with that of the nearest one above."""
+    """A fault with its line and key; if the key has no line, with that of the nearest table or key."""
     words = [str(part) for part in path]
     key = ".".join(words)
     for n in range(len(words), 0, -1):
         if (near := ".".join(words[:n])) in places:
             return f"line {places[near]}, {key}: {fault}"
-    return f"{key}: {fault}" if key else fault
+    below = min((line for path, line in places.items() if key and path.startswith(f"{key}.")), default=0)
+    return f"line {below}, {key}: {fault}" if below else f"{key}: {fault}" if key else fault
 
 
 def _plain(key: str) -> str:

@@ -9,9 +9,17 @@ Names are imported when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOMES = dict(Results="results", StudySpec="spec", load="results", parse="reading", read="reading", run_study="running")
+_HOMES = {
+    "Results": "results",
+    "StudySpec": "spec",
+    "load": "results",
+    "parse": "reading",
+    "read": "reading",
+    "run_study": "running",
+    "verify": "verifying",
+}
 
-__all__ = ["Results", "StudySpec", "figures", "load", "parse", "read", "run_study"]
+__all__ = ["Results", "StudySpec", "figures", "load", "parse", "read", "run_study", "verify"]
 
 if TYPE_CHECKING:
     from surefooted.studies import figures
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
     from surefooted.studies.results import Results, load
     from surefooted.studies.running import run_study
     from surefooted.studies.spec import StudySpec
+    from surefooted.studies.verifying import verify
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.reading import read_history
 from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
-from surefooted.problems import ALL, Problem, make
+from surefooted.problems import ALL, Problem, load, make
 from surefooted.sets import confidence
 from surefooted.simulation.playing import misfits
 from surefooted.studies.spec import ProblemSpec, Setting, StudySpec
@@ -50,20 +50,22 @@ def build_problem(spec: ProblemSpec, allow_code: bool = False) -> Problem:
 
 
 def _build_problem(spec: ProblemSpec, parameters: dict[str, Any], allow_code: bool) -> Problem:
-    if spec.name.endswith(".npz"):
+    if spec.name.endswith((".npz", ".toml")):
         sha256 = parameters.pop("sha256", None)
         if sha256 is not None and fingerprint(Path(spec.name)) != sha256:
             raise InvalidInput(NO_PROBLEM, [f"{spec.name} has changed since the first run of the study"])
         if parameters:
             raise InvalidInput(NO_PROBLEM, [f"{spec.name} is a file, and takes no {', '.join(parameters)}"])
-        return Problem.load(spec.name)
+        if spec.name.endswith(".npz"):
+            return Problem.load(spec.name)
+        return load(spec.name, allow_code=allow_code, logs=False).true_problem()
     if own_code.is_code(spec.name):
         problem = own_code.load(spec.name, allow_code)(**parameters)
         if not isinstance(problem, Problem):
             raise InvalidInput(NO_PROBLEM, [f"{spec.name} returned {type(problem).__name__}, not a Problem"])
         return problem
     if spec.name not in ALL:
-        known = f"{', '.join(ALL)}, a file.npz or package.module:function"
+        known = f"{', '.join(ALL)}, a file.npz or file.toml, or package.module:function"
         raise InvalidInput(NO_PROBLEM, [f"problem.name: there is no {spec.name!r}; there are {known}"])
     return make(spec.name, **parameters)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from surefooted.studies.columns import kept
-from surefooted.studies.folder import Part
+from surefooted.studies.parts import Part
 from surefooted.studies.spec import StudySpec, Task
 
 EVERY = 10.0  # seconds between plain lines

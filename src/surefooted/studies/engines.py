@@ -7,46 +7,20 @@ bytes of a part or a `Failure`. Closing the generator stops the running tasks.
 import multiprocessing as mp
 import os
 import signal
-import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
-from typing import Any, Literal
 
-from surefooted.errors import MissingExtra, SurefootedError
+from surefooted.errors import SurefootedError
+from surefooted.studies.attempts import ATTEMPTS, Failure, Outcome, attempt, pinned_threads
+from surefooted.studies.clusters import dask, ray
 from surefooted.studies.spec import StudySpec, Task
 
-EngineName = Literal["local", "dask", "ray"]
-ATTEMPTS = 4  # a task whose worker has died this many times has failed
 WHY = "out of memory, killed, or started from a script without `if __name__ == '__main__':`?"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a task has no part: its run raised an exception, or its workers died."""
-
-    reason: str
-    details: str = ""
-
-
-Outcome = tuple[Task, bytes | Failure]
 Engine = Callable[[StudySpec, Sequence[Task], int, str | None], Iterator[Outcome]]
-
-
-def attempt(study_json: str, setting: int, realisation: int) -> bytes | Failure:
-    """Run one task on a worker: its part, or why it failed."""
-    from surefooted.studies.realisation import work
-
-    try:
-        with redirect_stdout(sys.stderr):  # an agent may print; piped results must not contain that
-            return work(study_json, setting, realisation)
-    except (Exception, SystemExit) as error:  # anything that a user's agent or problem raises is reported
-        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def local(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
@@ -80,85 +54,7 @@ def local(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None
             worker.stop()
 
 
-def dask(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
-    """Run tasks on the Dask cluster at an address, or on a new one with `jobs` processes on this machine."""
-    try:
-        from distributed import Client, LocalCluster, as_completed
-    except ImportError as error:
-        raise MissingExtra('the engine "dask" needs distributed: pip install "surefooted[dask]"') from error
-    study_json = study.model_dump_json()
-    with pinned_threads():
-        cluster = None
-        if address is None:
-            cluster = LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None)
-        try:
-            client = Client(address if cluster is None else cluster)
-        except (OSError, ValueError) as error:
-            raise SurefootedError(f"cannot reach a Dask cluster at {address}: {error}") from error
-    try:
-        futures = {
-            client.submit(attempt, study_json, task.setting, task.realisation, pure=False, retries=ATTEMPTS - 1): task
-            for task in todo
-        }
-        for future in as_completed(list(futures)):
-            task = futures.pop(future)
-            lost = future.exception() if future.status != "finished" else None
-            yield task, future.result() if lost is None else Failure(f"{type(lost).__name__}: {lost}")
-            future.release()
-    finally:
-        client.close()
-        if cluster is not None:
-            cluster.close()
-
-
-def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None = None) -> Iterator[Outcome]:
-    """Run tasks on the Ray cluster at an address, or on a new one with `jobs` processes on this machine."""
-    try:
-        import ray as library
-    except ImportError as error:
-        raise MissingExtra('the engine "ray" needs ray: pip install "surefooted[ray]"') from error
-    study_json = study.model_dump_json()
-    mine = not library.is_initialized()
-    if mine:
-        environment = {"env_vars": dict.fromkeys(THREADS, "1")}
-        options: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs, "include_dashboard": False}
-        try:
-            library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
-        except (ConnectionError, OSError, ValueError) as error:
-            raise SurefootedError(f"cannot reach a Ray cluster at {address}: {error}") from error
-    remote = library.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
-    try:
-        pending = {remote.remote(study_json, task.setting, task.realisation): task for task in todo}
-        while pending:
-            done, _ = library.wait(list(pending), num_returns=1)
-            for reference in done:
-                task = pending.pop(reference)
-                try:
-                    outcome = library.get(reference)
-                except Exception as error:  # the worker died too often
-                    outcome = Failure(f"{type(error).__name__}: {error}")
-                yield task, outcome
-    finally:
-        if mine:
-            library.shutdown()
-
-
 ENGINES: dict[str, Engine] = {"local": local, "dask": dask, "ray": ray}
-
-
-@contextmanager
-def pinned_threads() -> Iterator[None]:
-    """Processes started in this context use one thread each, so that n workers use n cores."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager
@@ -216,12 +112,21 @@ class _Worker:
 def _serve(pipe: Connection, study_json: str) -> None:
     """Run tasks as they arrive."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             setting, realisation = pipe.recv()
         except (EOFError, OSError):
             return
         pipe.send(attempt(study_json, setting, realisation))
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as its parent has ended, however it ended: nobody would get the run at hand."""
+    parent = mp.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def engine(name: str) -> Engine:

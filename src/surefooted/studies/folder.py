@@ -4,44 +4,28 @@
     DIR/manifest.json   versions, machine, seeds     DIR/runs.parquet, curves.parquet   all runs
     DIR/truth.npz       what is exactly true of the problem, for figures and the report
 
-Every file is replaced only once the new one is complete. A part that is truncated, or that belongs to another study, is
-reported and run again.
+Every file is replaced only once the new one is complete, and has a digest of its content (`parts.py`). A part that is
+damaged, or that belongs to another study, is reported and run again. One process at a time writes (`lock.py`).
 """
 
+import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surefooted.errors import InvalidInput, UnreadableFile
-from surefooted.studies import columns
-from surefooted.studies.manifest import manifest, session
+from surefooted.studies import lock
+from surefooted.studies.manifest import differences, manifest, session
+from surefooted.studies.parts import NO_DIGEST, Part, Tables, combined, completed, decode, digest, fault
 from surefooted.studies.reading import read_resolved
 from surefooted.studies.spec import NOT_IDENTITY, StudySpec, Task, tasks
 from surefooted.studies.truth import Truth
 from surefooted.tables import files
-from surefooted.tables.files import replacing, write
-
-_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-RUNS = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.RUNS])
-CURVE = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.CURVE])
-CURVES = pa.schema([*(RUNS.field(name) for name in columns.CURVE_KEYS), *CURVE])
-
-
-class Part(NamedTuple):
-    """One run, as its file holds it: its row, and its curve as a table with the columns of CURVE."""
-
-    row: dict[str, Any]
-    curve: pa.Table
-
-
-class Tables(NamedTuple):
-    """All runs: one row each, and their curves."""
-
-    runs: pa.Table
-    curves: pa.Table
+from surefooted.tables.files import write
 
 
 class Folder:
@@ -49,6 +33,7 @@ class Folder:
 
     def __init__(self, path: str | Path, study: StudySpec) -> None:
         self.path, self.study = Path(path), study
+        self.remarks: list[str] = []  # what readers should know: files that are not as they were written
         self._parts: dict[Task, Part] = {}  # read or saved already
 
     @classmethod
@@ -67,6 +52,13 @@ class Folder:
     @classmethod
     def prepare(cls, path: str | Path, study: StudySpec, resume: bool = True) -> Self:
         """A directory that is ready for the runs of a study; an error if it holds another study, or other files."""
+        folder = cls.admit(path, study, resume)
+        folder.begin()
+        return folder
+
+    @classmethod
+    def admit(cls, path: str | Path, study: StudySpec, resume: bool = True) -> Self:
+        """A directory that may take the runs of a study; nothing is written but the directory itself."""
         path = Path(path)
         if (path / "study.toml").exists():
             held = read_resolved(path / "study.toml")
@@ -85,11 +77,22 @@ class Folder:
             raise InvalidInput(f"{path} cannot take a study", ["it holds other files"], hint)
         folder = cls(path, study)
         folder.parts.mkdir(parents=True, exist_ok=True)
-        before = folder.manifest().get("sessions", [])
-        about = manifest(study) | {"sessions": [*before, session()]}  # each time that the study is run is one session
-        write(path / "manifest.json", json.dumps(about, indent=2, ensure_ascii=False).encode())
-        write(path / "study.toml", study.to_toml().encode())
         return folder
+
+    def begin(self) -> None:
+        """Write down that the study is run now, by whom and with what; `remarks` say what differs from before."""
+        with lock.replacing_tables(self.path):  # shards may start at the same moment
+            before, now = self.manifest().get("sessions", []), session()
+            before = before if isinstance(before, list) else []
+            differ = differences(before, now)
+            # each time that the study is run is one session
+            about = manifest(self.study) | {"sessions": [*before, now | {"differences": differ}]}
+            toml = self.study.to_toml().encode()
+            about["study_sha256"] = hashlib.sha256(toml).hexdigest()
+            about["digest"] = digest(about)
+            write(self.path / "manifest.json", json.dumps(about, indent=2, ensure_ascii=False).encode())
+            write(self.path / "study.toml", toml)
+        self.remarks += differ
 
     @property
     def parts(self) -> Path:
@@ -128,16 +131,15 @@ class Folder:
 
     def _checked(self, task: Task, source: Any) -> Part:
         """The part in a file or a buffer."""
-        content, curve = _content(source, self.file(task))
-        row: dict[str, Any] = content["row"]
+        part = decode(source, self.file(task))
         setting = self.study.settings[task.setting]
         ours = (self.study.identity, task.name, setting.agent, setting.alpha)
-        if (content.get("study"), content.get("task"), row["agent"], row["alpha"]) != ours:
-            fault = f"it is of study {content.get('study')}, run {content.get('task')}"
-            raise UnreadableFile(f"{self.file(task)} does not belong here: {fault}")
-        return Part(row, curve)
+        if (part.study, part.task, part.row["agent"], part.row["alpha"]) != ours:
+            said = f"it is of study {part.study}, run {part.task}"
+            raise UnreadableFile(f"{self.file(task)} does not belong here: {said}")
+        return part
 
-    def finished(self, wanted: list[Task]) -> tuple[dict[Task, Part], list[str]]:
+    def finished(self, wanted: Iterable[Task]) -> tuple[dict[Task, Part], list[str]]:
         """The finished runs, and what is wrong with the files of those that must be run again."""
         parts, faults = {}, []
         for task in wanted:
@@ -151,93 +153,77 @@ class Folder:
     def truth(self) -> Truth | None:
         """What is exactly true of the problem; None if it is not here, as in directories of older versions."""
         try:
-            identity, truth = files.load(
-                self.path / "truth.npz", lambda columns: (str(columns["study"]), Truth.from_columns(columns))
-            )
+            return self.read_truth()
         except UnreadableFile:
             return None
-        return truth if identity == self.study.identity else None
+
+    def read_truth(self) -> Truth:
+        """What is exactly true of the problem; an error that says why if it is not here."""
+        return files.load(self.path / "truth.npz", self._truth_of)
+
+    def _truth_of(self, columns: Mapping[str, Any]) -> Truth:
+        """The truth of the named arrays in its file, if they are of this study and whole."""
+        names = sorted({*Truth.NAMES, "study"} & set(columns))
+        if str(columns["study"]) != self.study.identity:
+            raise UnreadableFile("it is of another study")
+        if "digest" in columns and str(columns["digest"]) != files.digest({name: columns[name] for name in names}):
+            raise UnreadableFile("its content does not match its digest")
+        return Truth.from_columns(columns)
 
     def save_truth(self, truth: Truth) -> None:
         """Store what is exactly true of the problem."""
-        files.save(self.path / "truth.npz", truth.columns() | {"study": self.study.identity})
+        columns = truth.columns() | {"study": self.study.identity}
+        files.save(self.path / "truth.npz", columns | {"digest": files.digest(columns)})
 
     def tables(self) -> Tables:
-        """The tables of all runs; they are made again from the parts if they do not hold all of them."""
-        both = [self.path / f"{name}.parquet" for name in Tables._fields]
-        times = [part.stat().st_mtime for part in self.parts.glob("*.parquet")]
+        """The tables of all runs; they are made again from the parts if they are damaged or do not hold all parts."""
+        names = [f"{name}.parquet" for name in Tables._fields]
+        parts = {part.stem: part.stat().st_mtime for part in self.parts.glob("*.parquet")}
+        wrong: list[str] = []
         try:
-            if both[0].stat().st_mtime >= max(times, default=0.0):
-                runs, curves = (pq.read_table(file) for file in both)
-                every = (*(c for c in columns.RUNS if c.name in columns.CURVE_KEYS), *columns.CURVE)
-                tables = Tables(_whole(runs, RUNS, columns.RUNS), _whole(curves, CURVES, every))
-                if not self.parts.exists() or self._holds(tables, len(times)):
+            is_current = (self.path / names[0]).stat().st_mtime >= max(parts.values(), default=0.0)
+            if is_current or not parts:
+                read = [pq.read_table(self.path / name) for name in names]
+                found = [fault(table, self.study.identity) for table in read]
+                wrong = [f"{self.path / name} {said}" for name, said in zip(names, found, strict=True) if said]
+                tables = completed(*read)
+                if not parts and all(said in ("", NO_DIGEST) for said in found):
+                    self.remarks += wrong
+                    return tables
+                if not wrong and _run_names(tables.runs) == set(parts):
                     return tables
         except (OSError, ValueError, pa.ArrowException) as error:
-            if not self.parts.exists():
-                fault = f"is damaged: {error}" if both[0].exists() else "holds no finished run yet"
-                raise UnreadableFile(f"{self.path} {fault}") from error
-        return self.combine()
+            wrong.append(f"{self.path} is damaged: {error}" if (self.path / names[0]).exists() else "")
+        if not parts:
+            raise UnreadableFile("; ".join(filter(None, wrong)) or f"{self.path} holds no finished run yet")
+        self.remarks += [f"{said}; both tables are made again from the parts" for said in filter(None, wrong[:1])]
+        with lock.repairing(self.path) as may_write:
+            return self.combine(may_write)
 
-    def _holds(self, tables: Tables, parts: int) -> bool:
-        """Whether the tables are of this study and hold all its parts, given how many there are."""
-        identity = (tables.runs.schema.metadata or {}).get(b"study", b"").decode()
-        is_whole = tables.runs.num_rows == parts and tables.curves.num_rows % max(parts, 1) == 0
-        return bool(is_whole and identity == self.study.identity)
-
-    def combine(self) -> Tables:
-        """Write curves.parquet and then runs.parquet from the parts, and return the two tables."""
+    def combine(self, is_written: bool = True) -> Tables:
+        """The tables of the parts that are here; first curves.parquet and then runs.parquet are written."""
         every = sorted(tasks(self.study), key=lambda task: (task.setting, task.realisation))
-        parts = self.finished(every)[0].values()
-        curves = [_with_run(part) for part in parts]
-        with replacing(self.path / "curves.parquet") as file:
-            with pq.ParquetWriter(file, CURVES, compression="zstd") as writer:
-                for curve in curves:
-                    writer.write_table(curve)
-        runs = pa.Table.from_pylist([part.row for part in parts], schema=RUNS)
-        runs = runs.replace_schema_metadata({"study": self.study.identity})
-        sink = pa.BufferOutputStream()
-        pq.write_table(runs, sink, compression="zstd")
-        write(self.path / "runs.parquet", sink.getvalue().to_pybytes())
-        return Tables(runs, pa.concat_tables(curves) if curves else CURVES.empty_table())
+        parts, damaged = self.finished(every)
+        self.remarks += [f"{said}; this run is left out" for said in damaged]
+        tables = combined([*parts.values()], self.study.identity)
+        if is_written:
+            for name in ("curves", "runs"):
+                sink = pa.BufferOutputStream()
+                pq.write_table(getattr(tables, name), sink, compression="zstd")
+                write(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
+        return completed(*tables)
+
+
+def _run_names(runs: pa.Table) -> set[str]:
+    """The names of the parts of the runs in a table."""
+    keys = zip(runs["setting"].to_pylist(), runs["realisation"].to_pylist(), strict=True)
+    return {Task(setting, realisation).name for setting, realisation in keys}
 
 
 def _may_be_starting(path: Path) -> bool:
     """Whether a directory holds only files of a study, which another shard may be starting at this moment."""
     ours = ("parts", "manifest.json", "study.toml", "truth.npz")
     return all(file.name in ours or file.name.startswith(".") for file in path.iterdir())
-
-
-def _content(source: Any, name: Path) -> tuple[dict[str, Any], pa.Table]:
-    """The metadata and the curve of a part, which is a file or a buffer."""
-    try:
-        curve = pq.read_table(source)
-        content: dict[str, Any] = json.loads((curve.schema.metadata or {})[b"surefooted"])
-        row = content["row"]
-        missing = [column.name for column in columns.RUNS if column.name not in row and not column.may_be_null]
-        if missing:
-            raise ValueError(f"it lacks {', '.join(missing)}")
-        content["row"] = {name: row.get(name) for name in RUNS.names}
-        curve = _whole(curve, CURVE, columns.CURVE)
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise UnreadableFile(f"{name} is not a complete part: {error}") from error
-    return content, curve
-
-
-def _whole(table: pa.Table, schema: pa.Schema, known: tuple[columns.Column, ...]) -> pa.Table:
-    """A table with all columns of a schema; those that an older version did not write, and that may be null, are."""
-    lacking = [column for column in known if column.name in schema.names and column.name not in table.column_names]
-    if missing := [column.name for column in lacking if not column.may_be_null]:
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    for column in lacking:
-        table = table.append_column(schema.field(column.name), pa.nulls(table.num_rows, _TYPES[column.kind]))
-    return table.select(schema.names)
-
-
-def _with_run(part: Part) -> pa.Table:
-    """A curve whose points name the run that they belong to."""
-    run = [pa.array([part.row[name]] * part.curve.num_rows, RUNS.field(name).type) for name in columns.CURVE_KEYS]
-    return pa.table([*run, *part.curve.columns], names=CURVES.names).cast(CURVES)
 
 
 def _differences(held: StudySpec, asked: StudySpec) -> list[str]:

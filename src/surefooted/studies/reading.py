@@ -36,7 +36,7 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
     for override in overrides:
         _override(raw, override)
     problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
-    if isinstance(problem, dict) and str(problem.get("name")).endswith(".npz"):  # relative to the study's file
+    if isinstance(problem, dict) and str(problem.get("name")).endswith((".npz", ".toml")):  # relative to the study's file
         file = (where.parent / str(problem["name"])).resolve()
         raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
     for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():

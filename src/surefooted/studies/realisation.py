@@ -1,13 +1,9 @@
 """One realisation: simulate an agent, evaluate its run exactly, and return a row and a curve."""
 
-import io
-import json
 import time
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from surefooted import __version__
 from surefooted.evaluation.margin import Margin
@@ -17,6 +13,7 @@ from surefooted.simulation.playing import simulate
 from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.studies.building import build_agent, build_problem
 from surefooted.studies.columns import DECISIONS
+from surefooted.studies.parts import encode
 from surefooted.studies.spec import StudySpec, Task, seeds
 from surefooted.tables.space import Floats, Ints
 
@@ -35,11 +32,7 @@ def work(study_json: str, setting: int, realisation: int) -> bytes:
     if key not in _problems:
         _problems[key] = build_problem(study.problem, allow_code=True)
     row, curve = run(study, task, _problems[key])
-    content = {"study": study.identity, "task": task.name, "version": __version__, "row": row}
-    table = pa.table(curve).replace_schema_metadata({"surefooted": json.dumps(content, sort_keys=True)})
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
+    return encode(row, curve, study=study.identity, task=task.name, version=__version__)
 
 
 def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:

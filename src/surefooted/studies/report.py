@@ -42,9 +42,8 @@ figcaption { color: var(--soft); font-size: .9rem; }
 pre { overflow-x: auto; padding: .8rem; border: 1px solid var(--line); }
 """
 # The page needs its own style and the pictures in it: no script, no other file, no form.
-POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'".format(
-    base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-)
+_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = f"default-src 'none'; img-src data:; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'"
 
 
 def make_report(results: Results, out: str | Path | None = None, drawn: Sequence[Path] | None = None) -> Path:
@@ -68,7 +67,8 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     body.append("<h2>Results</h2>" + _results(rows, study.unit))
     body.append("<div class=figures>")
     body += [_figure(figures[name], caption) for name, caption in CAPTIONS.items() if name in figures]
-    body.append("</div>" + (f"<p class=soft>{_text(results.lack)}</p>" if results.lack else ""))
+    notes = [*results.remarks, *([results.lack] if results.lack else [])]
+    body.append("</div>" + "".join(f"<p class=soft>{_text(note)}</p>" for note in notes))
     body.append("<h2>The paper's numbers beside ours</h2>" + _claims(results))
     body.append("<h2>What was run</h2><pre>" + _text(study.to_toml()) + "</pre>")
     body.append("<h2>How to run it again</h2>" + _again(results))
@@ -137,10 +137,13 @@ def _again(results: Results) -> str:
     held = about.get("versions")
     versions = ", ".join(f"{name} {number}" for name, number in (held if isinstance(held, dict) else {}).items())
     commit, python = _text(str(about.get("commit") or "none known")), _text(str(about.get("python")))
+    sessions = [past.get("differences") for past in _list(about.get("sessions")) if isinstance(past, dict)]
+    said = dict.fromkeys(str(line) for differences in sessions for line in _list(differences))
     lines = [
         "<pre>surefooted run study.toml --out DIR\nsurefooted report DIR</pre>",
         f"<p class=soft>with the study above as <code>study.toml</code>. Python {python}, ",
         f"{_text(versions)}; commit {commit}. Results do not depend on the engine or the number of workers.</p>",
+        *(f"<p class=soft>{_text(line)}</p>" for line in said),
     ]
     return "".join(lines)
 
@@ -155,6 +158,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -
     top = "".join(f"<th>{_text(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table class='{kind}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _list(value: Any) -> list[Any]:
+    """A list of a file that may hold anything; empty if it is none."""
+    return value if isinstance(value, list) else []
 
 
 def _text(words: str) -> str:

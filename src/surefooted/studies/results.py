@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surefooted.errors import UnreadableFile
-from surefooted.studies.folder import Folder, Tables
+from surefooted.studies.folder import Folder
+from surefooted.studies.parts import Tables
 from surefooted.studies.spec import Setting, StudySpec
 from surefooted.studies.truth import Truth
 
@@ -25,6 +26,7 @@ class Results:
     - `manifest`: versions, machine, seeds.
     - `path`: the directory of the study.
     - `truth`: what is exactly true of the problem; None if an older version ran the study.
+    - `remarks`: sentences about files that are not as they were written, and about how runs were made.
     """
 
     study: StudySpec
@@ -33,14 +35,15 @@ class Results:
     manifest: dict[str, Any]
     path: Path
     truth: Truth | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, folder: Folder, tables: Tables, truth: Truth | None) -> Self:
         """The results in a directory, whose tables and truth are at hand."""
         if tables.runs.num_rows == 0:
-            raise UnreadableFile(f"{folder.path} holds no finished run yet")
-        runs = tables.runs.replace_schema_metadata(None)
-        return cls(folder.study, runs, tables.curves, folder.manifest(), folder.path, truth)
+            raise UnreadableFile("\n".join([f"{folder.path} holds no finished run yet", *folder.remarks]))
+        remarks = tuple(dict.fromkeys(folder.remarks))
+        return cls(folder.study, tables.runs, tables.curves, folder.manifest(), folder.path, truth, remarks)
 
     @property
     def lack(self) -> str:

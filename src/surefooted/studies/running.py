@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from surefooted.errors import InvalidInput, SurefootedError
+from surefooted.studies import lock
+from surefooted.studies.attempts import Failure, LostCluster, Outcome
 from surefooted.studies.building import check
 from surefooted.studies.display import Display
-from surefooted.studies.engines import Failure, engine
+from surefooted.studies.engines import engine
 from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
@@ -21,7 +23,9 @@ from surefooted.tables.files import write
 
 
 class Interrupted(SurefootedError):
-    """Stopped by Ctrl-C; finished runs are kept."""
+    """Stopped by Ctrl-C or SIGTERM; finished runs are kept."""
+
+    number: int = signal.SIGINT  # of the signal
 
 
 def run_study(
@@ -63,19 +67,36 @@ def run_study(
     wanted = tasks(study, shard)
     play = engine(engine_name)
     problem = check(study, allow_code)
-    folder = Folder.prepare(out, study, resume)
-    truth = folder.truth()
-    if truth is None:
-        truth = Truth.of(study, problem)
-        folder.save_truth(truth)
-    done, damaged = folder.finished(wanted)
-    todo = [task for task in wanted if task not in done]
-    display = Display(study, todo, done, quiet)
-    for fault in damaged:
-        display.say(f"{fault}; this run is repeated")
+    folder = Folder.admit(out, study, resume)
+    again = ["surefooted", "run", str(folder.path / "study.toml"), "--out", str(folder.path)]
+    again += ["--engine", engine_name] if engine_name != "local" else []
+    again += ["--address", address] if address is not None else []
+    again += ["--shard", f"{shard[0]}/{shard[1]}"] if shard[1] > 1 else []
+    again += ["--allow-code"] if study.code else []
+    with lock.writing(folder.path, shard):
+        folder.begin()
+        truth = folder.truth()
+        if truth is None:
+            truth = Truth.of(study, problem)
+            folder.save_truth(truth)
+        done, damaged = folder.finished(wanted)
+        todo = [task for task in wanted if task not in done]
+        display = Display(study, todo, done, quiet)
+        for line in [*folder.remarks, *(f"{fault}; this run is repeated" for fault in damaged)]:
+            display.say(line)
+        outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
+        failures = _collect(outcomes, folder, display, again)
+        with lock.replacing_tables(folder.path):
+            tables = folder.combine()
+    if failures:
+        raise SurefootedError(_report(study, folder, failures))
+    return Results.of(folder, tables, truth)
+
+
+def _collect(outcomes: Iterator[Outcome], folder: Folder, display: Display, again: list[str]) -> dict[Task, Failure]:
+    """Save each run as soon as it is finished, and return those that failed; `again` is the command to go on."""
     failures: dict[Task, Failure] = {}
     with display.showing(), _listening() as stopped:
-        outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
         try:
             for task, outcome in outcomes:
                 if isinstance(outcome, Failure):
@@ -84,31 +105,25 @@ def run_study(
                 else:
                     display.finished(folder.save(task, outcome).row)
                     (folder.path / "errors" / f"{task.name}.txt").unlink(missing_ok=True)
-                if stopped.is_set():
+                if stopped:
                     raise KeyboardInterrupt
         except OSError as error:
             fault = f"{error.strerror or error}: {error.filename or folder.path}"
             raise SurefootedError(f"cannot write to {folder.path}: {fault}. Finished runs are kept.") from error
+        except LostCluster as error:
+            raise SurefootedError(f"{error} Finished runs are kept. Continue with: {shlex.join(again)}") from error
         except KeyboardInterrupt:
-            kept = display.count
-            folder.combine()
-            command = ["surefooted", "run", str(folder.path / "study.toml"), "--out", str(folder.path)]
-            command += ["--engine", engine_name] if engine_name != "local" else []
-            command += ["--address", address] if address is not None else []
-            command += ["--shard", f"{shard[0]}/{shard[1]}"] if shard[1] > 1 else []
-            command += ["--allow-code"] if study.code else []
-            raise Interrupted(
-                f"Stopped. {kept} of {display.total} runs are kept in {folder.path}. "
-                f"Continue with: {shlex.join(command)}"
-            ) from None
+            with lock.replacing_tables(folder.path):
+                folder.combine()
+            kept = f"{display.count} of {display.total} runs are kept in {folder.path}"
+            stop = Interrupted(f"Stopped. {kept}. Continue with: {shlex.join(again)}")
+            stop.number = stopped[0] if stopped else signal.SIGINT
+            raise stop from None
         finally:
             close = getattr(outcomes, "close", None)
             if close is not None:
                 close()
-    tables = folder.combine()
-    if failures:
-        raise SurefootedError(_report(study, folder, failures))
-    return Results.of(folder, tables, truth)
+    return failures
 
 
 def _cores() -> int:
@@ -117,23 +132,29 @@ def _cores() -> int:
 
 
 @contextmanager
-def _listening() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, since a KeyboardInterrupt can be lost if it is raised within a finaliser."""
-    stopped = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+def _listening() -> Iterator[list[int]]:
+    """The signals to stop that have come: Ctrl-C, or SIGTERM, by which batch systems end a job.
+
+    Both raise KeyboardInterrupt. They are noted, too: an exception that is raised within a finaliser is lost.
+    """
+    stopped: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
         yield stopped
         return
 
     def stop(number: int, frame: Any) -> None:
-        stopped.set()
-        before(number, frame)
+        stopped.append(number)
+        raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, stop)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, stop)
     try:
         yield stopped
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in heard:
+            signal.signal(number, before[number])
 
 
 def _errors(folder: Folder) -> Path:

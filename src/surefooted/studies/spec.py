@@ -3,7 +3,7 @@
     name = "stock"
     steps = 70_000
     realisations = 100
-    problem = "inventory"            # or "file.npz", or "package.module:function"; or a table with its parameters
+    problem = "inventory"            # or "file.npz", "file.toml" or "package.module:function"; or a table
 
     [agents.cucrl2]
     kind = "CUCRL2"                  # or "package.module:Class"; the rest are its arguments
@@ -34,6 +34,8 @@ Shares = Annotated[
     AfterValidator(lambda x: _distinct(x)),
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
+MOST_RUNS = 1_000_000  # of a study: each is a file and an entry in memory
+MOST_POINTS = 50_000_000  # of all curves: 6 GB in memory
 NAMING = ("kind", "confidence", "knowledge", "learner")  # arguments of an agent that name something to build
 NOT_IDENTITY = {"realisations", "title", "about", "claims", "name"}  # what may change while the runs stay the same
 
@@ -121,6 +123,11 @@ class StudySpec(_Strict):
             raise ValueError("give either `steps` (average reward) or `episodes` (finite horizon)")
         if self.record.initial is not None and self.record.initial > self.length:
             raise ValueError(f"record.initial {self.record.initial} is longer than the run, {self.length}")
+        runs = self.realisations * sum(len(agent.alpha or self.alpha) for agent in self.agents.values())
+        if runs > MOST_RUNS:
+            raise ValueError(f"{runs} runs (realisations times settings) are more than {MOST_RUNS}")
+        if runs * min(self.record.points, self.length) > MOST_POINTS:
+            raise ValueError(f"{runs} runs with {self.record.points} points are more than {MOST_POINTS} points in all")
         for claim in self.claims:
             if claim.agent is not None and claim.agent not in self.agents:
                 raise ValueError(f"a claim is about agent {claim.agent!r}, which is not one of the study")

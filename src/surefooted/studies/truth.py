@@ -6,7 +6,7 @@ problem and import nothing that a study names.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from surefooted.evaluation.summary import of_problem
 from surefooted.problems import Problem
 from surefooted.studies.spec import StudySpec
 from surefooted.tables.space import Floats, Ints
-
 
 CELLS = 10_000_000  # of a picture: a file that asks for more would use up the memory
 
@@ -41,6 +40,10 @@ class Truth:
     - `sketch`: the picture of the problem; None if its exact answers cannot be computed.
     """
 
+    NAMES: ClassVar = (  # of the arrays in a file
+        *("step", "baseline_regret", "printed_words", "printed_paper", "printed_ours", "sketch_title"),
+        *("sketch_measure", "panel_titles", "panel_glyphs", "panel_values", "state_labels", "axes", "positions"),
+    )
     step: Ints
     baseline_regret: Floats
     printed: tuple[Printed, ...]

@@ -1,0 +1,133 @@
+"""What the files of a study hold, each with a digest of its content: one run per part, and the tables of all runs.
+
+A part is a Parquet file with the curve of one run; its metadata hold the row of the run, the study's identity and the
+task. A digest is over what is read from a file, not over its bytes: copies, and files that another library compresses
+anew, keep it; a changed number does not. It finds decay and edits, and it is no signature: who edits a file on purpose
+can compute it again.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from surefooted.errors import UnreadableFile
+from surefooted.studies import columns
+
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+RUNS = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.RUNS])
+CURVE = pa.schema([(column.name, _TYPES[column.kind]) for column in columns.CURVE])
+CURVES = pa.schema([*(RUNS.field(name) for name in columns.CURVE_KEYS), *CURVE])
+_OF_CURVES = (*(c for c in columns.RUNS if c.name in columns.CURVE_KEYS), *columns.CURVE)
+NO_DIGEST = "has no digest: it was changed, or an older version wrote it"
+UNREADABLE = (OSError, pa.ArrowException, KeyError, TypeError, ValueError, AttributeError)  # by pyarrow, on bad files
+
+
+class Part(NamedTuple):
+    """One run, as its file holds it: its row, its curve, the study and task it is of, and whether it has a digest."""
+
+    row: dict[str, Any]
+    curve: pa.Table  # with the columns of CURVE
+    study: str
+    task: str
+    has_digest: bool
+
+
+class Tables(NamedTuple):
+    """All runs: one row each, and their curves."""
+
+    runs: pa.Table
+    curves: pa.Table
+
+
+def digest(content: Mapping[str, Any], table: pa.Table | None = None) -> str:
+    """The SHA-256 of JSON content without its `digest`, and of the names, types, nulls and values of a table."""
+    text = json.dumps({key: value for key, value in content.items() if key != "digest"}, sort_keys=True)
+    found = hashlib.sha256(text.encode())
+    for name, column in zip(table.column_names, table.columns, strict=True) if table is not None else ():
+        found.update(f"\n{name} {column.type} {len(column)} ".encode())
+        if column.type in (pa.int64(), pa.float64()):
+            found.update(np.ascontiguousarray(column.is_valid().to_numpy()).tobytes())
+            found.update(np.ascontiguousarray(column.fill_null(0).to_numpy()).tobytes())
+        else:
+            found.update(json.dumps(column.to_pylist(), default=str).encode())
+    return found.hexdigest()
+
+
+def encode(row: dict[str, Any], curve: dict[str, Any], **about: str) -> bytes:
+    """The bytes of the part of a run; `about` are the study's identity, the task and the version."""
+    table, content = pa.table(curve), {**about, "row": row}
+    content["digest"] = digest(content, table)
+    table = table.replace_schema_metadata({"surefooted": json.dumps(content, sort_keys=True)})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def decode(source: Any, name: Path) -> Part:
+    """The part in a file or buffer; an error that says why if it is incomplete, or not what its digest says."""
+    try:
+        curve = pq.read_table(source)
+        content: dict[str, Any] = json.loads((curve.schema.metadata or {})[b"surefooted"])
+        row = content["row"]
+        if "digest" in content and content["digest"] != digest(content, curve):
+            raise ValueError("its content does not match its digest")
+        missing = [column.name for column in columns.RUNS if column.name not in row and not column.may_be_null]
+        if missing:
+            raise ValueError(f"it lacks {', '.join(missing)}")
+        row = {column: row.get(column) for column in RUNS.names}
+        study, task = str(content.get("study")), str(content.get("task"))
+        return Part(row, _whole(curve, CURVE, columns.CURVE), study, task, "digest" in content)
+    except UNREADABLE as error:
+        raise UnreadableFile(f"{name} is not a complete part: {error}") from error
+
+
+def combined(parts: list[Part], study: str) -> Tables:
+    """The tables of these runs, each with its digest and the study's identity."""
+    curves = [_with_run(part) for part in parts]
+    runs = pa.Table.from_pylist([part.row for part in parts], schema=RUNS)
+    return Tables(*(signed(table, study) for table in (runs, pa.concat_tables([CURVES.empty_table(), *curves]))))
+
+
+def signed(table: pa.Table, study: str) -> pa.Table:
+    """A table whose metadata hold the study's identity and the digest."""
+    about = {"study": study}
+    return table.replace_schema_metadata(about | {"digest": digest(about, table)})
+
+
+def fault(table: pa.Table, study: str) -> str:
+    """What is wrong with a table that was read, by its metadata; empty if nothing is."""
+    about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    if about.get("study", study) != study:
+        return "is of another study"
+    if "digest" not in about:
+        return NO_DIGEST
+    return "" if about["digest"] == digest({"study": study}, table) else "does not match its digest: it was changed"
+
+
+def completed(runs: pa.Table, curves: pa.Table) -> Tables:
+    """Tables that were read, with all columns and without metadata."""
+    both = _whole(runs, RUNS, columns.RUNS), _whole(curves, CURVES, _OF_CURVES)
+    return Tables(*(table.replace_schema_metadata(None) for table in both))
+
+
+def _whole(table: pa.Table, schema: pa.Schema, known: tuple[columns.Column, ...]) -> pa.Table:
+    """A table with all columns of a schema; those that an older version did not write, and that may be null, are."""
+    lacking = [column for column in known if column.name in schema.names and column.name not in table.column_names]
+    if missing := [column.name for column in lacking if not column.may_be_null]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    for column in lacking:
+        table = table.append_column(schema.field(column.name), pa.nulls(table.num_rows, _TYPES[column.kind]))
+    return table.select(schema.names)
+
+
+def _with_run(part: Part) -> pa.Table:
+    """A curve whose points name the run that they belong to."""
+    run = [pa.array([part.row[name]] * part.curve.num_rows, RUNS.field(name).type) for name in columns.CURVE_KEYS]
+    return pa.table([*run, *part.curve.columns], names=CURVES.names).cast(CURVES)
