@@ -13,7 +13,7 @@ import surefooted
 
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
-    {"errors", "arrays"},
+    {"errors", "arrays", "pages"},
     {"codec", "own_code"},
     {"kernels"},
     {"tables"},
@@ -29,6 +29,7 @@ ORDER = [
     {"simulation"},
     {"evaluation"},
     {"forecast"},
+    {"rehearsal"},
     {"bandits"},
     {"gym"},
     {"testing"},

@@ -65,7 +65,8 @@ class Drift:
     """
 
     def __init__(self, baseline: Baseline, level: float) -> None:
-        assert baseline.gain is not None and baseline.bias is not None
+        assert baseline.gain_counted is not None and baseline.bias is not None
+        self._gain = baseline.gain_counted  # as rewards are counted
         self.baseline, self.level, self.space = baseline, level, baseline.policy.space
         self.range_ = float(np.ptp(baseline.bias)) + self.space.r_max  # of a surprise
         self._bias: list[float] = baseline.bias.tolist()
@@ -93,10 +94,9 @@ class Drift:
         if self.alarm is not None:
             return False
         space, bias = self.space, self._bias
-        assert self.baseline.gain is not None
         self.n += 1
         if own:
-            d = min(max((reward + bias[s_next] - bias[s] - self.baseline.gain) / self.range_, -1.0), 1.0)
+            d = min(max((reward + bias[s_next] - bias[s] - self._gain) / self.range_, -1.0), 1.0)
             self._sums += (1.0, d, d * d)
         earned = min(max(int(BINS * reward / space.r_max), 0), BINS - 1)
         symbol = (pair * space.n_states + s_next) * BINS + earned
@@ -135,7 +135,7 @@ class Drift:
         mean = total / steps * self.range_
         more = "more" if mean > 0 else "less"
         since = f"over the {int(steps)} steps since outcome {self._beginnings[best][1]}"
-        return f"the baseline earns {abs(mean):.3g} a step {more} than was declared, {since}"
+        return f"the baseline earns {self.space.amount(abs(mean), '.3g')} a step {more} than was declared, {since}"
 
     def _of_pairs(self) -> str | None:
         """What the symbols of single pairs say."""

@@ -46,8 +46,8 @@ class LiveStore(Store):
         inherits : another deployment of the same space, whose observations teach the learner of this one
         counts : other observations that teach it, such as those of a log
         who, note : who creates it, and why
-        options : delta, strict, allowance, tolerance, floor, patience, seed, learner, confidence, knowledge, drift (see `Definition`);
-            accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
+        options : delta, strict, allowance, tolerance, floor, patience, seed, learner, confidence, knowledge, drift
+            (see `Definition`); accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
 
         """
         faults = [] if isinstance(name, str) and name else [f"{name!r} is no name"]
@@ -84,7 +84,7 @@ class LiveStore(Store):
             id_ = int(self.read("SELECT coalesce(max(id), 0) + 1 FROM deployments")[0][0])
             self.write("INSERT INTO deployments VALUES (?, ?, ?, ?)", id_, name, definition.fingerprint, data)
             self.append(id_, "deployment", body | digests)
-            self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": note})
+            self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": None})
         return Advisor(self, id_, name, Definition.decode(data))
 
     def _inherited(self, space: Space, inherits: str | None, counts: Counts | None) -> tuple[Counts | None, str, bool]:
