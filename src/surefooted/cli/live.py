@@ -61,6 +61,7 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     surefooted live init shop.toml --store shop.db --baseline log
     """  # noqa: D301 click reads the escape
     from surefooted.cli.problem_files import load_problem
+    from surefooted.live.feasibility import feasibility
     from surefooted.rehearsal import baseline_of, deploy
 
     said = load_problem(problem, allow_code, logs=True)
@@ -70,15 +71,22 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     with opened(store, create=True) as held:
         advisor = deploy(held, said, estimate.baseline, sites=sites or (said.name,), who=who, **options)
         status = advisor.status()
+    rule = feasibility(advisor.definition)
     if as_json:
         gain = {"gain": estimate.baseline.gain, "gain_low": estimate.low, "gain_high": estimate.high}
-        print_json(status | gain | {"source": source, "store": str(store)})
+        print_json(status | gain | {"source": source, "store": str(store), "feasibility": rule._asdict()})
         return
     listed = ", ".join(site["name"] for site in status["sites"])
     click.echo(f"Created {advisor.name} in {store}: {listed}; mode {status['mode']}.")
     click.echo(str(estimate))
     known = advisor.definition.counts
     click.echo(f"The learner knows {0 if known is None else known.total} steps.")
+    pays_in, reserve, deposit, allowance = (advisor.space.amount(amount) for amount in rule[:4])
+    click.echo(
+        f"Each decision pays in {pays_in}; {allowance} may be lost from the start. A first departure needs {reserve} "
+        f"in reserve, and up to {deposit} as a deposit: decision {rule.soonest} at the soonest, decision {rule.latest} "
+        "if nothing is known about it."
+    )
 
 
 @live.command()

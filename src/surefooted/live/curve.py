@@ -1,7 +1,8 @@
-"""The curve of an account over time: what is in it, what is put down for open decisions, and when it was departed.
+"""The curve of an account over time: what is proved to be left, what may be used next, and what is put down.
 
-The balance counts open decisions at their worst, so deposits are down already. Before the first departure it also lacks
-the reserve for the way back, so that it starts below zero: that is what must be saved up first.
+A bound that was proved once stays true. Less may be provable after an outcome than before it; then the margin that is
+proved carries on with the earlier bound, less what each departure since could cost. The advisor itself uses only what
+it can prove now. Before the first departure that also lacks the reserve for the way back: it must be saved up first.
 """
 
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from surefooted.certificates.ledger import Ledger
+from surefooted.kernels.ledger import FREE
 from surefooted.live.advisor import Advisor
 from surefooted.live.machine import Machine
 
@@ -23,20 +25,26 @@ class Curve:
     """One account after each decision and outcome; amounts in the unit of its number.
 
     - `time`: of the events.
-    - `balance`: what is in the account, with the deposits of open decisions down.
-    - `deposits`: what is put down for open decisions.
-    - `departures`: times and balances at which a departure was played or put to a person.
-    - `overrides`: times at which something else was played; `alarms`: of alarms and contradictions of people's trust.
+    - `margin`: what is proved to be left of what may be lost; the promise is kept while it is not negative.
+    - `balance`: what the next departure may use, as decisions quote it; below 0 something must be saved up first.
+    - `deposits`: what is put down for open decisions; the margin and the balance lack it.
+    - `departures`: times and margins at which a departure was played, or put to a person.
+    - `overrides`: times at which somebody said that something else was played; `alarms`: times of alarms.
     """
 
     name: str
     unit: str
     time: list[datetime] = field(default_factory=list)
+    margin: list[float] = field(default_factory=list)
     balance: list[float] = field(default_factory=list)
     deposits: list[float] = field(default_factory=list)
     departures: list[tuple[datetime, float]] = field(default_factory=list)
     overrides: list[datetime] = field(default_factory=list)
     alarms: list[datetime] = field(default_factory=list)
+
+
+SHOWN = ("ask", "tell", "expire", "correct", "reject", "lapse", "trust", "alarm")
+AGAIN = ("correct", "trust")  # what was proved before them is not believed any more
 
 
 def curves(advisor: Advisor) -> list[Curve]:
@@ -45,30 +53,37 @@ def curves(advisor: Advisor) -> list[Curve]:
     units = [advisor.space.unit, *("" for _ in rails)]
     names = ["reward", *(rail.name for rail in rails)]
     found: dict[tuple[int, int], Curve] = {}  # by site (-1: shared) and number
-    put: dict[int, tuple[int, float]] = {}  # site and deposit of open departures
+    carried: dict[tuple[int, int], float] = {}
     for event in advisor.journal():
         machine.apply(event, advisor._steps(event.n))
-        at, body = datetime.fromisoformat(event.at), event.body
-        if event.kind == "ask" and (body["departs"] or body["status"] == "waiting"):
-            put[event.n] = (body["site"], float(body["deposit"] or 0.0))
-        if event.kind not in ("ask", "tell", "expire", "correct", "reject", "lapse", "trust", "alarm"):
+        if event.kind not in SHOWN:
             continue
-        for n in [n for n in put if n not in machine.fleet.open or not machine.fleet.open[n].departs]:
-            del put[n]
+        at, body = datetime.fromisoformat(event.at), event.body
+        own = {} if event.kind != "ask" else _slots(machine, event.n)
         for site, number, ledger in ledgers(machine):
-            where = "all sites" if site < 0 else machine.sites[site].name
-            curve = found.setdefault((site, number), Curve(f"{where}, {names[number]}", units[number]))
-            of = [deposit for place, deposit in put.values() if site in (-1, place)] if number == 0 else []
+            key, where = (site, number), "all sites" if site < 0 else machine.sites[site].name
+            curve = found.setdefault(key, Curve(f"{where}, {names[number]}", units[number]))
+            least, slot = ledger.arrays.slots.least, own.get(id(ledger), -1)
+            before = carried.get(key, 0.0) + (float(least[slot]) if slot >= 0 else 0.0)
+            carried[key] = ledger.worth if event.kind in AGAIN else max(ledger.worth, before)
+            limit = ledger.arrays.account.terms.rate * ledger.steps
             curve.time.append(at)
-            curve.balance.append(_balance(machine, site, ledger))
-            curve.deposits.append(sum(of))
-            if event.kind == "ask" and event.n in put and site in (-1, body["site"]):
-                curve.departures.append((at, curve.balance[-1]))
+            curve.margin.append(ledger.opening(0.0) + limit + carried[key])
+            curve.balance.append(ledger.opening(_reserve(machine, site, ledger)) + limit + ledger.worth)
+            curve.deposits.append(-float(least[ledger.arrays.slots.seen != FREE].sum()))
+            if slot >= 0:
+                curve.departures.append((at, curve.margin[-1]))
             if body.get("played") is not None:
                 curve.overrides.append(at)
             if event.kind == "alarm":
                 curve.alarms.append(at)
     return list(found.values())
+
+
+def _slots(machine: Machine, n: int) -> dict[int, int]:
+    """In which slot of each ledger a new decision stands, if it departs."""
+    step = machine.fleet.open[n]
+    return {id(ledger): slot for (_, ledger), slot in zip(machine.fleet.books.of(step.site), step.slots, strict=True)}
 
 
 def ledgers(machine: Machine) -> list[tuple[int, int, Ledger]]:
@@ -78,19 +93,17 @@ def ledgers(machine: Machine) -> list[tuple[int, int, Ledger]]:
     return [*((-1, j, ledger) for j, ledger in enumerate(books.shared)), *own]
 
 
-def _balance(machine: Machine, site: int, ledger: Ledger) -> float:
-    """What may be risked: less the smallest reserve that a first departure needs, while there was none."""
-    terms, sites = ledger.arrays.account.terms, machine.fleet.sites
-    own = sites if site < 0 else [sites[site]]
-    started = [where for where in own if where.start >= 0]
-    reserve = 0.0
-    if started and not any(where.departed for where in own):
-        reserve = min(ledger.reserve(where.start) for where in started)
-    return ledger.opening(reserve) + terms.rate * ledger.steps + ledger.worth
+def _reserve(machine: Machine, site: int, ledger: Ledger) -> float:
+    """The smallest reserve that a first departure would need, while there was none."""
+    sites = machine.fleet.sites
+    own = [where for where in (sites if site < 0 else [sites[site]]) if where.start >= 0]
+    if not own or any(where.departed for where in own):
+        return 0.0
+    return min(ledger.reserve(where.start) for where in own)
 
 
 def thinned(curve: Curve) -> list[int]:
-    """Which points to draw: all, or about `MOST`, with the lowest balance of each stretch among them."""
+    """Which points to draw: all, or about `MOST`, with the lowest margin of each stretch among them."""
     n = len(curve.balance)
     if n <= MOST:
         return list(range(n))
@@ -98,7 +111,7 @@ def thinned(curve: Curve) -> list[int]:
     kept = {0, n - 1}
     for first in range(0, n, width):
         stretch = range(first, min(first + width, n))
-        kept |= {first, min(stretch, key=curve.balance.__getitem__)}
+        kept |= {first, min(stretch, key=curve.margin.__getitem__)}
     return sorted(kept)
 
 
@@ -107,15 +120,17 @@ def draw(curve: Curve) -> "Figure":
     from matplotlib import dates
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes: Any = figure.add_subplot()
     points = thinned(curve)
-    time, balance = [curve.time[i] for i in points], [curve.balance[i] for i in points]
-    free = [curve.balance[i] + curve.deposits[i] for i in points]
-    axes.fill_between(time, balance, free, step="post", color="C1", alpha=0.35, linewidth=0,
+    time = [curve.time[i] for i in points]
+    margin, balance = [curve.margin[i] for i in points], [curve.balance[i] for i in points]
+    free = [curve.margin[i] + curve.deposits[i] for i in points]
+    axes.fill_between(time, margin, free, step="post", color="C1", alpha=0.4, linewidth=0,
                       label="put down for open decisions")  # fmt: skip
-    axes.step(time, balance, where="post", color="C0", linewidth=1.6, label="balance, deposits down")
-    axes.axhline(0, color="C3", linewidth=1.2, linestyle="--", label="floor: below it nothing is risked")
+    axes.step(time, balance, where="post", color="0.6", linewidth=1.0, label="what the next departure may use")
+    axes.step(time, margin, where="post", color="C0", linewidth=1.8, label="balance: proved to be left")
+    axes.axhline(0, color="C3", linewidth=1.2, linestyle="--", label="floor")
     if curve.departures:
         at, level = zip(*curve.departures, strict=True)
         axes.plot(at, level, linestyle="none", marker="o", markersize=4.5, color="C2", markeredgecolor="white",
@@ -137,7 +152,7 @@ def draw(curve: Curve) -> "Figure":
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=3)
     return figure
 
 

@@ -14,9 +14,10 @@ PICTURES = 12  # accounts that are drawn
 PEOPLE = ("relocate", "pause", "resume", "close", "reopen", "mode", "approve", "reject", "lapse", "expire", "correct",
           "trust")  # fmt: skip
 CAPTION = (
-    "{}: what is in the account. Open decisions count at their worst: their deposits (shaded) are down until the "
-    "outcome is known. Nothing is explored unless the balance stays at or above zero (dashed). It starts below zero "
-    "by the reserve that must be saved up first."
+    "{}. Thick: what is proved to be left of what may be lost; the promise is kept while it is not below the floor "
+    "(dashed). Open decisions count at the worst that can be expected of them: their deposits (shaded) are down until "
+    "the outcome is known. Thin: what the next departure may use, by what can be proved now; below zero, something "
+    "must be saved up first."
 )
 
 
