@@ -126,7 +126,7 @@ def a_baseline(rng, mdp, kind):
         weights[weights.sum(axis=1) == 0] = 1.0
         return Policy.randomised(space, weights / weights.sum(axis=1, keepdims=True))
     if kind == "worst":  # of gain near 0, often
-        turned = TabularMDP.from_arrays(dense(mdp)[0], mdp.space.r_max - dense(mdp)[1], r_max=mdp.space.r_max)
+        turned = TabularMDP.from_arrays(dense(mdp)[0], mdp.space.high - dense(mdp)[1], r_max=mdp.space.r_max)
         return Policy(space, pair=solve.optimal_gain(turned).policy.pair)
     actions = rng.integers(0, space.n_actions, space.n_states) if kind == "random" else np.zeros(space.n_states, int)
     return Policy.deterministic(space, actions)
@@ -201,8 +201,8 @@ class Knowing:
         down, up = self.side if self.style in ("edge", "ball") else np.ones((2, space.n_pairs))
         if self.style == "worst":
             down = np.zeros(space.n_pairs)
-        r_lower = np.maximum(mdp.r - width * down * space.r_max, 0.0)
-        r_upper = np.minimum(mdp.r + width * up * space.r_max, space.r_max)
+        r_lower = np.maximum(mdp.r_counted - width * down * space.r_max, 0.0)
+        r_upper = np.minimum(mdp.r_counted + width * up * space.r_max, space.r_max)
         pair = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
         unseen = np.zeros(space.n_pairs)
         if self.style == "worst":

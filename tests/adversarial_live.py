@@ -137,6 +137,8 @@ def run_campaign(n, seed, steps=120, per_problem=1):
             delta = DELTAS[(i + j) % len(DELTAS)]
             alpha = float(rng.choice([0.0, 0.1, 0.5, 0.9]))
             allowance = float(rng.choice([0.5, 5.0, 50.0])) if alpha == 0 or rng.random() < 0.5 else 0.0
+            if exactly(problem)[0] <= 0:  # a share of nothing has no meaning
+                alpha, allowance = 0.0, allowance or 5.0
             accounts = str(rng.choice(["shared", "own", "both"]))
             rules = FleetRules(
                 accounts, str(rng.choice(["any", "any", "independent"])), str(rng.choice(["state", "more"]))

@@ -99,7 +99,7 @@ def try_out(mutant: Mutant, copy: Path) -> Outcome:
     return Outcome(mutant, "broken", said[-1000:], seconds)
 
 
-def run(copy: Path, tests: tuple[str, ...], jobs: int = 0) -> tuple[int | None, str]:
+def run(copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: float = TIMEOUT) -> tuple[int | None, str]:
     """The exit code of these tests in a copy and what they said; None if they took too long.
 
     All copies keep compiled kernels in one place: a mistake outside `kernels` costs no compilation.
@@ -109,7 +109,7 @@ def run(copy: Path, tests: tuple[str, ...], jobs: int = 0) -> tuple[int | None, 
     command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}.py" for name in tests)]
     try:
         done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired:
         return None, ""
@@ -152,7 +152,7 @@ def main(words: list[str]) -> int:
             copies.put(copy)
         tests = tuple(dict.fromkeys(name for m in chosen for name in m.tests))
         print(f"{len(chosen)} mutants. First their tests without any, which also compiles the kernels.", flush=True)
-        code, said = run(copy, tests, jobs=JOBS)
+        code, said = run(copy, tests, jobs=JOBS, timeout=8 * TIMEOUT)
         if code != 0:
             print(said[-5000:], "\nThe tests fail without a mutant.")
             return 2

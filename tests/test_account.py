@@ -10,6 +10,7 @@ import adversarial
 import adversarial_account
 import oracles
 import surefooted as sf
+from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates.account import PAIRWISE, Account
 from surefooted.certificates.martingale import BETS, LARGEST
 from surefooted.errors import InvalidInput, SurefootedError
@@ -17,6 +18,7 @@ from surefooted.evaluation.decisions import advantages, decision_margin, departu
 from surefooted.evaluation.margins import Evaluation
 from surefooted.kernels import account as kernels
 from surefooted.planning import Plan
+from surefooted.problems.problem import Problem
 from surefooted.sets.plausible import Plausible
 from surefooted.simulation.run import Run
 from test_martingale import crossing
@@ -64,6 +66,8 @@ class Slow:
 
     def pays(self, s, k):
         limit = self.allowance - self.reserve + self.alpha * self.g * (self.t + 1)
+        if limit < 0:
+            return False, self.carried
         if limit + self.carried + self.worst(s) >= 0:
             return True, self.carried
         worth = self.worth()
@@ -150,6 +154,49 @@ def test_the_reserve_is_the_least_that_always_suffices():
         account.begin(start)
         needed = max(h[x] - (1 - alpha) * h[y] - alpha * h[start] for x in range(6) for y in range(6))
         assert account.reserve == near(needed)
+
+
+def a_fork():
+    """From state 0 the run comes to 1 or 2, each half of the time. All other steps are sure.
+
+    The baseline goes on from 1 through 17 states that pay nothing, and from 2 through two states that pay 1. In 1,
+    action 1 leads to these two states, and pays nothing at once where the baseline pays 0.1.
+    """
+    p, r = np.zeros((22, 2, 22)), np.zeros((22, 2))
+    for s, (s_next, reward) in enumerate([(0, 0.1), (5, 0.1), (3, 0.0), (4, 1.0), (0, 1.0)] + [(0, 0.0)] * 17):
+        p[s, :, s_next if s < 5 or s == 21 else s + 1], r[s] = 1.0, reward
+    p[0], p[1, 1], r[1, 1] = np.eye(22)[[1, 2]].mean(axis=0), np.eye(22)[3], 0.0
+    mdp = sf.TabularMDP.from_arrays(p, r)
+    return Problem("fork", mdp, sf.Policy.always(mdp.space, 0), 0), p, r
+
+
+class TakesTheFork(UCRL2Learner):
+    def propose(self, plausible, t):
+        policy = sf.Policy.deterministic(self.space, np.eye(22, dtype=np.int64)[1])
+        return Plan(policy, 0.0, 1.0, np.zeros(22), 1, True)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_departure_that_is_surely_worth_it_waits_until_the_reserve_is_saved_up(strict):
+    """Then the algorithm earns (1 - α) of the baseline's reward on average after every step: both ways are played."""
+    problem, p, r = a_fork()
+    known_to_be = sf.Knowledge(problem.space, rewards=r, successors=p > 0)
+    earned, departed = np.zeros((2, 4)), 0  # by the agent and by the baseline, over both ways
+    for way in (1, 2):
+        learner = TakesTheFork(problem.space, delta=5e-7, knowledge=known_to_be)
+        agent = decisions_agent(problem, 0.1, delta=1e-6, learner=learner, strict=strict)
+        played, s = np.zeros(4), 0
+        agent.begin(s)
+        for t in range(4):
+            a = agent.act(s).action
+            s_next = way if t == 0 else int(p[s, a].argmax())
+            agent.observe(s, a, r[s, a], s_next)
+            played[t], s, departed = r[s, a], s_next, departed + a
+        sure = [0.1, 0.1, 0.0, 0.0] if way == 1 else [0.1, 0.0, 1.0, 1.0]
+        earned += np.cumsum([played, sure], axis=1) / 2
+    assert agent.account.reserve == (near(1.8 + 0.9 * 1.7) if strict else 0.0)
+    assert departed == (not strict)
+    assert (earned[0] >= 0.9 * earned[1] - 1e-5).all() == strict
 
 
 def test_simulation_and_live_use_give_the_same_run():

@@ -186,6 +186,31 @@ def test_a_correction_leaves_the_counts_as_if_it_had_been_told_right(place):
     assert one.books.shared[0].worth == pytest.approx(other.books.shared[0].worth)
 
 
+def test_an_override_whose_outcome_never_comes_costs_nothing(place):
+    _, advisor, problem, s = exploring(place / "x.db")
+    before = advisor.status()["accounts"][0]["departures"]
+    decision = departure(advisor, problem, s)
+    advisor.tell(decision, action=int(problem.baseline.actions[decision.state]), who="Ada", note="by hand")
+    advisor.expire(decision, who="Ada")
+    assert advisor.status()["accounts"][0]["departures"] >= before - 1e-9
+    assert [event.body.get("who") for event in advisor.journal() if event.kind == "tell"][-1] == "Ada"
+    advisor.correct(decision, reward=0.5, next_state=1, who="Ada")
+    assert advisor.store.verify().is_whole
+
+
+def test_looking_changes_nothing_that_is_decided(place):
+    store, advisor, problem, s = exploring(place / "x.db", steps=0, mode="live")
+    rng = np.random.default_rng(0)
+    for i in range(300):
+        decision = advisor.ask("a", s, key=str(i))
+        before = state_of(advisor)
+        advisor.status()
+        assert state_of(advisor) == before
+        reward, s = problem.mdp.draw(rng, problem.space.pair(s, decision.action))
+        advisor.tell(decision, reward=float(reward), next_state=int(s))
+    assert store.verify().is_whole
+
+
 def test_pause_plays_the_baseline_from_the_next_question_on(place):
     _, advisor, problem, s = exploring(place / "x.db")
     for site, resumed in ((None, None), ("a", "a")):

@@ -384,6 +384,8 @@ def test_a_wrong_decision_in_the_journal_is_noticed_even_if_the_chain_was_made_a
             db.execute("UPDATE events SET hash = ? WHERE n = ?", (digest, row[0]))
     faults = sf.live.open(path).verify().faults
     assert faults == [f"decision 8: the journal says {{'pair': {other}}}, and gives {{'pair': {told['pair']}}}"]
+    fleet = sf.live.open(path).deployment("shop").machine().fleet
+    assert fleet.learner.counts.visits[other] == 1  # what was recorded counts, whoever decided it
 
 
 def test_snapshots_may_be_deleted_or_damaged(place, monkeypatch):

@@ -127,6 +127,22 @@ def drawn(results):
     return ax.get_ylabel(), ax.get_legend_handles_labels()[1], [line.get_ydata() for line in ax.lines[:-1:2]]
 
 
+def test_episodes_are_judged_by_both_conditions(tmp_path):
+    """The columns hold the exact margins, and a baseline episode is one without any step of a proposal."""
+    overrides = ["episodes=700", "realisations=1", "record.points=30"]
+    study = studies.read("decisions-gridworld-slip", overrides)
+    results, problem = studies.run_study(study, tmp_path / "grid", jobs=1), build_problem(study.problem)
+    for setting in study.settings:
+        world, own = spec.seeds(study, spec.Task(setting.index, 0))
+        run = sf.simulate(problem, build_agent(study, setting, problem, own), episodes=700, seed=world)
+        found = sf.evaluate(run, problem, setting.alpha)
+        assert results.column(setting, "baseline_steps").tolist() == [run.baseline_episodes]
+        assert results.column(setting, "decisions_min_margin").tolist() == [found.decisions.margin.min()]
+        assert results.column(setting, "min_margin").tolist() == [found.margin.min()]
+    by_steps = results.column(study.settings[-1], "baseline_steps")[0]
+    assert 0 < by_steps < results.column(study.settings[1], "baseline_steps")[0]
+
+
 def only(results, *agents):
     """The same results without other agents."""
     runs = results.runs.filter(pc.field("agent").isin(agents))

@@ -170,6 +170,20 @@ def test_over_many_steps_too_the_baseline_is_played_from_time_to_time(condition)
     assert says_so(agent) and any(decision.reason == wording.SPOT_CHECK for decision in agent.decisions)
 
 
+@conditions
+def test_spot_checks_of_a_long_run_cost_little_more_than_the_root_of_its_steps(condition):
+    mdp = sf.TabularMDP.from_arrays(np.ones((1, 2, 1)), np.array([[0.5, 0.9]]), noise=BERNOULLI)
+    problem = Problem("two arms", mdp, sf.Policy.always(mdp.space, 0), 0)
+    baseline = sf.Baseline(problem.baseline, 0.5, np.zeros(1))
+    agent = sf.CUCRL2(mdp.space, baseline=baseline, alpha=0.5, condition=condition)
+    run = sf.simulate(problem, agent, 150_000, seed=0)
+    own, n = np.cumsum(run.pairs == 0), np.arange(1, run.steps + 1)
+    assert not agent.contradictions and (own[1_000:] <= 2.5 * np.sqrt(n[1_000:])).all()
+    heads = [decision.t for decision in agent.decisions if 0 < decision.t < run.steps]
+    too_rare = [t for t in heads if (own[t - 1] + 30) ** 2 < t]
+    assert too_rare and (run.pairs[too_rare] == 0).all()
+
+
 # -- bandits ----------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ reward would be at least (1 - α) of the baseline's. "decisions" adds up what ea
 baseline's in the same state; `agents.step_by_step` plays it. docs/conditions.md compares them.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -184,7 +185,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         if contradictions:  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(wording.contradicted(contradictions), self._pause)
         if self.check.spot_check_is_due():
-            return self._keep_to_baseline(wording.SPOT_CHECK, self._pause)
+            return self._keep_to_baseline(wording.SPOT_CHECK, min(self._pause, math.isqrt(self.t)))
         if self.certificate is not None and self.affordable and (rest := self.effort.rest(self.t)):
             return self._keep_to_baseline(wording.RESTS, rest)
         plan = learner.propose(plausible, self.t)  # step 3

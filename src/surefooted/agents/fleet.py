@@ -33,19 +33,26 @@ class Fleet(FleetDecisions):
                 step.waiting[i] = 0.0
         step.pair, step.departs, step.explored = step.baseline, False, False
 
-    def expire(self, number: int) -> Settled:
-        """The rest of an outcome is not waited for any longer: it counts at its worst for good, and teaches nothing."""
+    def expire(self, number: int, played: int | None = None) -> Settled:
+        """The rest of an outcome is not waited for any longer: it counts at its worst for good, and teaches nothing.
+
+        If another pair is known to have been `played`, the decision is on no account.
+        """
         step = self.open.pop(number)
         seen, known = step.is_seen, step.numbers(len(self.rules.guardrails))
         terms = list[tuple[float, float, int] | None]()
         for i, (metric, ledger) in enumerate(self.books.of(step.site)):
             slot = step.slots[i]
+            if played not in (None, step.pair):
+                self._withdraw(step, i, ledger)
+                terms.append(None)
+                continue
             terms.append(ledger.terms_of(slot) if slot >= 0 else None)
             outcome = worst_outcome(ledger, known[metric], step.s_next)
             ledger.close(slot, step.s, step.pair, outcome, step.waiting[i])
         self.partial -= seen
         self.is_lost |= seen or self.rules.arrival == "any"
-        return Settled(step, step.pair, terms, lost=True)
+        return Settled(step, step.pair if played is None else played, terms, lost=True)
 
     def reopen(self, number: int, settled: Settled) -> None:
         """Take back an outcome that was wrong: its decision is open again, and nothing of it is known."""

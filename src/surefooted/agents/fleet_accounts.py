@@ -62,8 +62,6 @@ class Guardrail:
             faults.append(f"its range [{self.low}, {self.high}] must be finite, and not empty")
         elif not self.low <= self.gain <= self.high:
             faults.append(f"gain {self.gain} is outside [{self.low:g}, {self.high:g}]")
-        elif self.counted(self.gain) <= 0:
-            faults.append(f"gain {self.gain} is the worst there is: nothing can be lost")
         if not 0 <= self.tolerance < np.inf or not 0 <= self.allowance < np.inf:
             faults.append("tolerance and allowance must be finite and not negative")
         elif self.tolerance == 0 == self.allowance:
@@ -146,7 +144,7 @@ class Books:
     def _ledgers(self, delta: float) -> list[Ledger]:
         """One ledger for each number."""
         in_order, pairwise = self.rules.arrival == "any", self.rules.people == "state"
-        accounts = [Account(s, b, tolerance, delta, self._strict) for s, b, tolerance in self._metrics]
+        accounts = [Account(s, b, may_lose, delta, self._strict) for s, b, may_lose in self._metrics]
         return [Ledger(account, in_order, pairwise) for account in accounts]
 
     def add_site(self) -> None:
@@ -180,13 +178,13 @@ class Books:
 
 
 def _guarded(guardrail: Guardrail, policy: Policy) -> tuple[Space, Baseline, Tolerance]:
-    """A guardrail as an account takes it: a reward from 0 to high - low, of which the baseline loses a share alpha."""
+    """A guardrail as an account takes it: a reward from 0 to high - low, and what may be lost of it."""
     sign = 1.0 if guardrail.better == "higher" else -1.0
     given = policy.space
     space = Space(given.pair_ptr, given.pair_action, guardrail.high - guardrail.low)
     same = Policy(space, pair=policy.pair) if policy.is_deterministic else Policy(space, weights=policy.weights)
     gain, bias = guardrail.counted(guardrail.gain), sign * np.asarray(guardrail.bias, dtype=np.float64)
-    return space, Baseline(same, gain, bias), Tolerance(guardrail.tolerance / gain, allowance=guardrail.allowance)
+    return space, Baseline(same, gain, bias), Tolerance(0.0, guardrail.tolerance, guardrail.allowance)
 
 
 def _flat(lists: Sequence[Sequence[Any]]) -> list[Any]:

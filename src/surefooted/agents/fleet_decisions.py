@@ -74,10 +74,20 @@ class FleetDecisions:
         """What was observed that contradicts what was declared."""
         return self.learner.contradictions + self.check.found
 
-    def ask(self, number: int, site: int, s: int, allowed: bool = True, put: bool = False) -> Answer:
+    def ask(
+        self,
+        number: int,
+        site: int,
+        s: int,
+        allowed: bool = True,
+        put: bool = False,
+        recorded: tuple[int, bool] | None = None,
+    ) -> Answer:
         """Decide: decision `number` is made in state s of a site, and is open from now on.
 
         If departures are not `allowed`, the baseline is played. `put` says that a departure is put to a person first.
+        `recorded` is the pair that was played according to a journal, and whether it departs: that counts, even if
+        another version of this package would decide otherwise.
         """
         if self.ended or self.left <= 0:
             self._plan()
@@ -92,12 +102,13 @@ class FleetDecisions:
             answer = Answer(alone, "optimistic", wording.PROPOSES_BASELINE, alone, False, False, None, None)
         else:
             answer = self._price(where, site, s, proposed, base, allowed)
-        explored = answer.role == "optimistic" and not self._is_baseline
-        step = Step(site, s, answer.pair, base, answer.departs, explored, put and answer.departs)
-        if answer.departs and not where.departed:
+        pair, departs = recorded or (answer.pair, answer.departs)
+        explored = (answer.role == "optimistic" or departs) and not self._is_baseline
+        step = Step(site, s, pair, base, departs, explored, put and departs)
+        if departs and not where.departed:
             self._keep_reserves(site, where)
         for _, ledger in self.books.of(site):
-            step.slots.append(ledger.decide(s, answer.pair, answer.departs))
+            step.slots.append(ledger.decide(s, pair, departs))
             step.waiting.append(0.0 if self.rules.arrival == "any" else NO_EVIDENCE)
         if self.draws:
             self.coin.use(1)
@@ -139,7 +150,7 @@ class FleetDecisions:
         elif contradictions:
             self.reason = wording.contradicted(contradictions)
         elif check.spot_check_is_due():
-            self.reason = wording.SPOT_CHECK
+            self.reason, self.left = wording.SPOT_CHECK, min(self.left, math.isqrt(self.t))
         else:
             plan = learner.propose(plausible, self.t)
             if not plan.policy.is_deterministic:

@@ -13,6 +13,11 @@ Otherwise the baseline is played, which adds α r_t >= 0 to the margin. Therefor
 (1 - α) Σ_{i<=t} r_i in every round, if θ* is in every ellipsoid and no baseline mean is negative. If the optimistic arm
 is the baseline, the round counts as a baseline round: it earns the known mean and not a lower bound of it.
 
+What may be lost beside α is that of `certificates.tolerance`. A known mean that is not above the floor has no share, so
+that a round of the baseline never lowers the margin. Unknown means must not be below the floor; this cannot be checked,
+as it cannot in CLUCB2. With checkpoints, what is tolerated in each round until the next one counts at once. Shares of
+the means of later rounds do not, since nothing is known of these rounds.
+
 CLUCB2 as printed minimises <θ, what was earned> and maximises <θ, what is owed> over separate θ. One θ for both is
 tighter, since min (f - g) >= min f - max g for all f and g. It is valid, since θ* is one θ.
 
@@ -31,13 +36,15 @@ from numpy.typing import ArrayLike
 from surefooted.agents.agent import Decision
 from surefooted.agents.identity import Restorable
 from surefooted.arrays import as_whole, is_whole, real_numbers
-from surefooted.bandits._decide import Question, decide, keep_to_baseline
+from surefooted.bandits._decide import Question, bandit_tolerance, decide, keep_to_baseline
 from surefooted.bandits.ellipsoid import Ellipsoid
 from surefooted.bandits.mean_check import MeanCheck
 from surefooted.certificates.pooled import most_luck
 from surefooted.certificates.shares import share
+from surefooted.certificates.tolerance import Checkpoints
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.kernels.martingale import OUTWARDS
+from surefooted.tables.money import Money
 from surefooted.tables.space import Floats
 
 LARGEST = 1e6  # the largest |φ|² / λ; beyond it, λ is lost in the rounding of V
@@ -75,13 +82,16 @@ class ConservativeLinearUCB(Restorable):
     >>> agent.observe(reward=1.0)
 
     - `dimension`: d, the length of a feature vector.
-    - `alpha`: the share of the baseline's reward that may be lost, in (0, 1]; 1 makes this plain linear UCB.
+    - `alpha`: the share of what the baseline earns that may be lost, in (0, 1], or 0 with an allowance or a tolerance.
+      1 makes this plain linear UCB: no mean may be below the floor then.
     - `sigma`: the noise is σ-sub-Gaussian.
     - `bound`: B with |θ*| <= B.
     - `lambda_`: the ridge λ.
     - `delta`: the probability that a bound may fail.
     - `pooled`: use the bound from all rewards, too; it and the ellipsoid have half of `delta` each. False: as printed.
     - `learn_from`: "all" rounds, or only "optimistic" ones, as printed for CLUCB.
+    - `unit`: the unit of rewards, such as "€".
+    - `tolerance`, `allowance`, `floor`, `checkpoints`: as for `CUCRL2`; a round is a step.
 
     Declared means are compared with what the baseline earns. If they are wrong, the baseline is played for ever, and
     `contradictions` says why. A round with a known baseline mean is a round of CLUCB, another one is a round of CLUCB2;
@@ -101,8 +111,17 @@ class ConservativeLinearUCB(Restorable):
         delta: float = 0.05,
         learn_from: LearnFrom = "all",
         pooled: bool = False,
+        unit: str = "",
+        tolerance: float = 0.0,
+        allowance: float = 0.0,
+        floor: float | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
-        faults = [] if 0 < alpha <= 1 else [f"alpha {alpha} must lie in (0, 1]"]
+        faults: list[str] = []
+        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
+        may_lose = bandit_tolerance(alpha, faults, **amounts)
+        if not isinstance(unit, str):
+            faults.append(f'unit must be a text such as "€", not {unit!r}')
         if learn_from not in ("all", "optimistic"):
             faults.append(f'learn_from {learn_from!r} must be "all" or "optimistic"')
         try:
@@ -112,13 +131,14 @@ class ConservativeLinearUCB(Restorable):
             faults += error.faults
         if faults:
             raise InvalidInput("this agent cannot be built", faults)
-        self.alpha, self.delta, self.learn_from, self.pooled = alpha, delta, learn_from, pooled
+        self.tolerance, self.money = may_lose, Money(unit=unit)
+        self.alpha, self.delta, self.learn_from, self.pooled = may_lose.alpha, delta, learn_from, pooled
         self.t = 0  # rounds played
-        self.balance = Balance(0.0, np.zeros(self.dimension))
+        self.balance = Balance(may_lose.allowance, np.zeros(self.dimension))
         self.since = self.balance  # with what rewards prove of the optimistic rounds up to the best moment
         self.earned, self.gross = 0.0, 0.0  # the sum of the rewards of optimistic rounds, and of their sizes
         self.explored, self.z = 0, np.zeros(self.dimension)  # the number of these rounds, and z
-        self.check = MeanCheck(sigma, bound, delta)
+        self.check = MeanCheck(sigma, bound, delta, self.money)
         self.asked: Asked | None = None  # by `act`
 
     @property
@@ -135,10 +155,11 @@ class ConservativeLinearUCB(Restorable):
         upper = self.ellipsoid.bounds(phi)[1]
         optimist = int(np.argmax(upper))
         changes = {arm: self._change(phi, arm, baseline, baseline_mean) for arm in (optimist, baseline)}
-        terms, after = self._proved(), sum(self._proved(changes[optimist]).values())
-        allowed = self.alpha == 1 or after >= 0  # no mean is negative, so alpha = 1 allows everything
+        terms, ahead = self._proved(), self.tolerance.next_date(self.t + 1) - (self.t + 1)
+        after = sum(self._proved(changes[optimist]).values()) + ahead * self.tolerance.per_step
+        allowed = self.alpha == 1 or after >= 0  # no mean is below the floor, so alpha = 1 allows everything
         due = self.alpha < 1 and baseline_mean is not None and self.check.spot_check_is_due()
-        question = Question(optimist, baseline, float(upper[optimist]), allowed, after, self.t, due)
+        question = Question(optimist, baseline, float(upper[optimist]), allowed, after, self.t, due, self.money)
         decision = decide(question, terms)
         if self.check.found:
             decision = keep_to_baseline(baseline, self.t, self.check.found)
@@ -189,12 +210,16 @@ class ConservativeLinearUCB(Restorable):
         return self.check.found.copy()
 
     def _change(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
-        """What playing `arm` adds: the mean of the arm is earned, (1 - α) of the baseline's mean is owed."""
-        share = self.alpha if arm == baseline else self.alpha - 1  # of the baseline's mean
+        """What playing `arm` adds: the mean of the arm is earned, and the baseline's without its share is owed."""
+        alpha, tolerance = self.alpha, self.tolerance
+        if baseline_mean is not None and baseline_mean <= tolerance.floor:
+            alpha = 0.0
+        tolerated = tolerance.per_step - alpha * tolerance.floor
+        share = alpha if arm == baseline else alpha - 1  # of the baseline's mean
         gained = np.zeros(self.dimension) if arm == baseline else phi[arm]
         if baseline_mean is None:
-            return Balance(0.0, gained + share * phi[baseline])
-        return Balance(share * baseline_mean, gained)
+            return Balance(tolerated, gained + share * phi[baseline])
+        return Balance(share * baseline_mean + tolerated, gained)
 
     def _checked(self, features: ArrayLike, baseline: int, baseline_mean: float | None) -> tuple[Floats, int]:
         """The features as an array and the baseline as an int, or every fault of the round."""
@@ -209,8 +234,10 @@ class ConservativeLinearUCB(Restorable):
             ]
             if not (is_whole(baseline, 0) and baseline < len(phi)):
                 faults.append(f"baseline {baseline}: the arms are 0 to {len(phi) - 1}")
-        if baseline_mean is not None and not (np.isfinite(baseline_mean) and baseline_mean >= 0):
-            faults.append(f"baseline_mean {baseline_mean} must be finite and not negative")
+        if baseline_mean is not None and not np.isfinite(baseline_mean):
+            faults.append(f"baseline_mean {baseline_mean} must be finite")
+        elif baseline_mean is not None and baseline_mean < self.tolerance.floor and self.alpha == 1:
+            faults.append(f"baseline_mean {baseline_mean} is below the floor, where alpha = 1 proves nothing")
         if baseline_mean is None and self.learn_from == "optimistic":
             faults.append('learn_from="optimistic" learns nothing about a baseline: give its baseline_mean')
         if faults:
@@ -220,7 +247,8 @@ class ConservativeLinearUCB(Restorable):
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
         of_set = {name: getattr(self.ellipsoid, name) for name in ("dimension", "sigma", "bound", "lambda_")}
-        return of_set | {name: getattr(self, name) for name in ("alpha", "delta", "learn_from", "pooled")}
+        own = {name: getattr(self, name) for name in ("delta", "learn_from", "pooled")}
+        return of_set | own | self.tolerance.shows | {"unit": self.money.unit}
 
     def _contents(self) -> dict[str, Any]:
         return {

@@ -86,9 +86,17 @@ class Ledger:
 
     @property
     def worth(self) -> float:
-        """W: what all departures so far are proved to be worth at least."""
-        kernels.renew(self.arrays)
-        return float(kernels.proved(self.arrays))
+        """W: what all departures so far are proved to be worth at least. Nothing changes.
+
+        A bound that is computed here is not kept: decisions must not depend on who has looked at the account.
+        """
+        arrays, columns = self.arrays, (self.arrays.account.now, self.arrays.now)
+        before = [column.copy() for column in columns]
+        kernels.renew(arrays)
+        worth = float(kernels.proved(arrays))
+        for column, kept in zip(columns, before, strict=True):
+            column[:] = kept
+        return worth
 
     def opening(self, reserve: float) -> float:
         """What the account opens with, minus the reserves of all sites that have departed and this one."""

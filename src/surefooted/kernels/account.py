@@ -106,9 +106,12 @@ def paid_in(account: Account) -> float:
 def may_depart(account: Account, place: int, choice: int) -> tuple[bool, float]:
     """Whether the account pays for a departure at its worst, and what W is proved to be; nothing changes.
 
-    What was proved before comes first, since computing the bound takes longer than a step.
+    The reserve must have been saved up, however good the departure is proved to be. What was proved before comes first,
+    since computing the bound takes longer than a step.
     """
     limit, loss, proved = paid_in(account), worst(account, place), account.now[PROVED]
+    if limit < 0.0:
+        return False, proved
     if limit + proved + loss >= 0.0:
         return True, proved
     proved = proved_worth(account)

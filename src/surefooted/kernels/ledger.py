@@ -8,7 +8,17 @@ import math
 from typing import NamedTuple
 
 from surefooted.arrays import Floats, Ints
-from surefooted.kernels.account import PAID_IN, PROVED, STEPS, Account, guess_worth, scaled_outcome, worst
+from surefooted.kernels.account import (
+    ADVANCED,
+    PAID_IN,
+    PROVED,
+    STEPS,
+    Account,
+    guess_worth,
+    next_date,
+    scaled_outcome,
+    worst,
+)
 from surefooted.kernels.compile import njit
 from surefooted.kernels.intervals import mean_distance
 from surefooted.kernels.martingale import OUTWARDS, Bets, place_bets, sum_of_means
@@ -118,17 +128,18 @@ def ask_ledger(ledger: Ledger, opening: float, place: int, choice: int) -> tuple
     """Whether a departure is paid for, what it could cost, what may be lost, and what W is proved to be.
 
     `opening` is the allowance minus all reserves. As in `kernels.account.may_depart`, the bound is only computed if
-    what was proved before does not suffice.
+    what was proved before does not suffice, and the reserves must have been saved up.
     """
     account = ledger.account
-    limit = opening + account.terms.rate * (account.now[STEPS] + 1.0) + account.now[PAID_IN]
+    now = account.now
+    limit = opening + account.terms.rate * next_date(account, now[STEPS] + 1.0) + now[PAID_IN] + now[ADVANCED]
     if ledger.now[OPEN] == 0.0:
         ledger.now[CARRIED] = account.now[PROVED]
     loss, least = worst(account, place), least_worth(ledger, place, choice)
-    if limit + proved(ledger) + loss < 0.0:
+    if limit >= 0.0 and limit + proved(ledger) + loss < 0.0:
         renew(ledger)
     bound = proved(ledger)
-    pays = limit + bound + loss >= 0.0 or limit + bound + least >= 0.0
+    pays = limit >= 0.0 and (limit + bound + loss >= 0.0 or limit + bound + least >= 0.0)
     return pays, max(-least, 0.0), limit, bound
 
 

@@ -39,12 +39,13 @@ holds the true MDP, a right declaration passes. It sees what the surprises miss:
 what other policies explored. On the steps of the baseline itself, the surprises are much faster.
 
 *Spot checks.* An agent that believes too low a declaration may leave the baseline for good, and then nothing more would
-be seen of it. So of n episodes from a start (or rounds, or steps), agents play the baseline in at least √n -
-`HEAD_START`, whatever they can afford; to play the baseline is always safe. With right declarations they nearly always
-do so anyway. Then *a wrong value of a start that keeps coming back, or a wrong mean of a bandit, is not believed for
-ever* if it is wrong by more than 10⁻⁴ of the range: the surprises have a mean d of at least this size, and for the
-smallest λ_j the exponent grows by about λ_j (d - λ_j / 2) > 0 with each of them. The same holds of each state (and
-stage) that the baseline keeps visiting in spot checks, if its surprises have such a mean.
+be seen of it. So of n episodes from a start (or rounds), agents play the baseline in at least √n - `HEAD_START`,
+whatever they can afford; to play the baseline is always safe. For average reward they look at the n steps so far when
+an episode begins. With right declarations they nearly always do so anyway. Then *a wrong value of a start that keeps
+coming back, if only values of starts were declared, or a wrong mean of a bandit, is not believed for ever* if it is
+wrong by more than 10⁻⁴ of the range: the surprises have a mean d of at least this size, and for the smallest λ_j the
+exponent grows by about λ_j (d - λ_j / 2) > 0 with each of them. The same holds of each state (and stage) that the
+baseline keeps visiting in spot checks, if its surprises have such a mean.
 """
 
 import math

@@ -66,7 +66,7 @@ class Drift:
 
     def __init__(self, baseline: Baseline, level: float) -> None:
         assert baseline.gain_counted is not None and baseline.bias is not None
-        self._gain = baseline.gain_counted  # as rewards are counted
+        self.gain = baseline.gain_counted
         self.baseline, self.level, self.space = baseline, level, baseline.policy.space
         self.range_ = float(np.ptp(baseline.bias)) + self.space.r_max  # of a surprise
         self._bias: list[float] = baseline.bias.tolist()
@@ -90,13 +90,16 @@ class Drift:
         return math.log(2 * (self.restarts + 1) * (self.restarts + 2) / self.level)
 
     def add(self, s: int, pair: int, reward: float, s_next: int, own: bool) -> bool:
-        """Count a step, at which the baseline chose if it is its `own`; whether this raises an alarm."""
+        """Count a step, at which the baseline chose if it is its `own`; whether this raises an alarm.
+
+        The reward is counted from `low` (`tables.money`).
+        """
         if self.alarm is not None:
             return False
         space, bias = self.space, self._bias
         self.n += 1
         if own:
-            d = min(max((reward + bias[s_next] - bias[s] - self._gain) / self.range_, -1.0), 1.0)
+            d = min(max((reward + bias[s_next] - bias[s] - self.gain) / self.range_, -1.0), 1.0)
             self._sums += (1.0, d, d * d)
         earned = min(max(int(BINS * reward / space.r_max), 0), BINS - 1)
         symbol = (pair * space.n_states + s_next) * BINS + earned

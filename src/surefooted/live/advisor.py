@@ -11,8 +11,6 @@ from surefooted.live.machine import Machine
 from surefooted.live.people import People
 from surefooted.live.reports import Reports
 
-DEADLINE = timedelta(days=1)  # to answer a question
-
 
 class Advisor(People, Reports):
     """Decides for the sites of one deployment; `create_deployment` and `deployment` of a store return one."""
@@ -59,7 +57,9 @@ class Advisor(People, Reports):
         answer = machine.ask(n, i, s)
         step, space = fleet.open[n], self.space
         waits = mode == "approval" and answer.departs
-        deadline = (datetime.fromisoformat(self._now()) + DEADLINE).isoformat(timespec="microseconds")
+        deadline = (datetime.fromisoformat(self._now()) + timedelta(hours=self.definition.deadline)).isoformat(
+            timespec="microseconds"
+        )
         proposed = int(space.pair_action[answer.proposed]) if answer.proposed >= 0 else None
         pair = step.baseline if waits else answer.pair
         ledgers = zip(fleet.books.of(i), step.slots, strict=True)
@@ -103,6 +103,8 @@ class Advisor(People, Reports):
         noise: Any = None,
         site: str | None = None,
         key: str | None = None,
+        who: str | None = None,
+        note: str | None = None,
     ) -> None:
         """What came of a decision: all of it, or a part of it; in any order, and as late as you like.
 
@@ -115,4 +117,5 @@ class Advisor(People, Reports):
             told = self._told(machine, n, Given(reward, next_state, action, guardrails, noise))
             fresh = self._new(machine, n, told)
             if fresh:
-                self._write(machine, "tell", {"decision": n} | fresh, n)
+                by = {name: said for name, said in (("who", who), ("note", note)) if said is not None}
+                self._write(machine, "tell", {"decision": n} | fresh | by, n)

@@ -43,10 +43,11 @@ ARRAYS = (
 class Definition:
     """The arguments of a deployment.
 
-    - `space`, `baseline`, `alpha`, `delta`, `strict`, `allowance`, `tolerance`, `floor`, `patience`, `seed`: as for
-      `CUCRL2`.
+    - `space`, `baseline`, `alpha`, `delta`, `strict`, `tolerance`, `allowance`, `floor`, `checkpoints`, `patience`,
+      `seed`: as for `CUCRL2`.
     - `learner`: who proposes, "ucrl2" or "psrl"; `confidence`: the name of its set; `knowledge`: what is known.
     - `rules`: which accounts there are, and what is assumed of outcomes, sites and people (see `FleetRules`).
+    - `deadline`: for how many hours a person may answer a question in approval mode.
     - `drift`: the probability of a false alarm that something has changed; None: δ / 10; 0: no test.
     - `counts`: what the learner knows already, and `inherits`: where that comes from, in words.
     """
@@ -56,9 +57,13 @@ class Definition:
     alpha: float
     delta: float = 0.05
     strict: bool = True
+    tolerance: float = 0.0
     allowance: float = 0.0
+    floor: float | None = None
+    checkpoints: Any = None
     patience: float = 0.01
     seed: int = 0
+    deadline: float = 24.0  # hours
     learner: str = "ucrl2"
     confidence: str = "likelihood"
     knowledge: Knowledge | None = None
@@ -67,8 +72,6 @@ class Definition:
     counts: Counts | None = None
     inherits: str = ""
     complete: bool = True  # whether the counts hold every outcome of the steps that they come from
-    tolerance: float = 0.0
-    floor: float | None = None
 
     def build(self) -> Fleet:
         """The fleet of this definition, which has decided nothing yet."""
@@ -77,6 +80,8 @@ class Definition:
             faults.append(f"confidence {self.confidence!r}: there are {', '.join(CONFIDENCES)}")
         if self.drift is not None and not 0 <= self.drift < 1:
             faults.append(f"drift {self.drift} must be a probability below 1")
+        if not 0 < self.deadline < 1e6:
+            faults.append(f"deadline {self.deadline} must be a positive number of hours")
         if faults:
             raise InvalidInput("no such deployment", faults)
         share = self.delta / 2 if self.knowledge is not None else self.delta
@@ -84,9 +89,9 @@ class Definition:
         if self.learner == "psrl":
             own["seed"] = self.seed
         held: AverageLearner = LEARNERS[self.learner](self.space, delta=share, **own)
-        told: dict[str, Any] = {"strict": self.strict, "allowance": self.allowance, "patience": self.patience}
+        names = ("strict", "tolerance", "allowance", "floor", "checkpoints", "patience")
+        told: dict[str, Any] = {name: getattr(self, name) for name in names}
         limits: dict[str, Any] = {"alpha": self.alpha, "delta": self.delta, "seed": self.seed}
-        told |= {"tolerance": self.tolerance, "floor": self.floor}
         agent = CUCRL2(self.space, baseline=self.baseline, learner=held, condition="decisions", **limits, **told)
         level = FALSE_ALARMS * self.delta if self.drift is None else self.drift
         fleet = Fleet(agent, self.rules, Drift(self.baseline, level) if level else None)
@@ -110,9 +115,13 @@ class Definition:
             "alpha",
             "delta",
             "strict",
+            "tolerance",
             "allowance",
+            "floor",
+            "checkpoints",
             "patience",
             "seed",
+            "deadline",
             "learner",
             "confidence",
             "drift",
@@ -139,8 +148,6 @@ class Definition:
                 "counts": None if self.counts is None else self.counts.state_dict(),
                 "complete": self.complete,
             }
-            | ({"tolerance": self.tolerance} if self.tolerance else {})  # so that older fingerprints stay
-            | ({} if self.floor is None else {"floor": self.floor})
         )
 
     @classmethod

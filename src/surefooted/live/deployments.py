@@ -46,8 +46,9 @@ class LiveStore(Store):
         inherits : another deployment of the same space, whose observations teach the learner of this one
         counts : other observations that teach it, such as those of a log
         who, note : who creates it, and why
-        options : delta, strict, allowance, tolerance, floor, patience, seed, learner, confidence, knowledge, drift
-            (see `Definition`); accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
+        options : delta, strict, tolerance, allowance, floor, checkpoints, patience, seed, learner, confidence,
+            knowledge, drift, deadline (see `Definition`);
+            accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
 
         """
         faults = [] if isinstance(name, str) and name else [f"{name!r} is no name"]

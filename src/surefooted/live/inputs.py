@@ -90,7 +90,7 @@ class Inputs(Following):
         space, money, told, faults = self.space, self.space.money, dict[str, Any](), list[str]()
         if given.reward is not None:
             number = _number(given.reward)
-            if not money.low - money.slack <= number <= money.high + money.slack:
+            if not (np.isfinite(number) and money.contains(number)):
                 faults.append(f"reward {given.reward} is outside {money.words}")
             told["reward"] = float(money.counted(number))
         if given.next_state is not None:

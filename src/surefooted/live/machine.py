@@ -57,14 +57,17 @@ class Machine:
         """The mode in which decisions of a site are made now."""
         return self.sites[site].mode or self.mode
 
-    def ask(self, n: int, site: int, s: int) -> Answer:
-        """Make decision n: in state s of a site, which also says where the last decision has led."""
+    def ask(self, n: int, site: int, s: int, recorded: tuple[int, bool] | None = None) -> Answer:
+        """Make decision n: in state s of a site, which also says where the last decision has led.
+
+        What the journal has `recorded` counts, even if another decision would be made now.
+        """
         where = self.sites[site]
         if where.last in self.fleet.open and self.fleet.open[where.last].s_next is None:
             self._see(where.last, None, s, None)
         mode, paused = self.mode_of(site), where.paused or self.paused
         allowed = paused is None and mode != "shadow"
-        answer = self.fleet.ask(n, site, s, allowed, mode == "approval")
+        answer = self.fleet.ask(n, site, s, allowed, mode == "approval", recorded)
         where.last, where.expects = n, None
         return answer
 
@@ -72,7 +75,8 @@ class Machine:
         """Take the effect of an event; the answer to an "ask" as it is computed now."""
         answer, body = None, event.body
         if event.kind == "ask":
-            answer = self.ask(event.n, body["site"], body["state"])
+            recorded = (body["pair"], body["departs"] or body["status"] == "waiting")
+            answer = self.ask(event.n, body["site"], body["state"], recorded)
             if body["status"] == "waiting":
                 self.waiting[event.n] = body["deadline"]
         elif (effect := getattr(self, f"_on_{event.kind}", None)) is not None:
@@ -106,9 +110,8 @@ class Machine:
 
     def _on_expire(self, event: Event, steps: Steps) -> None:
         n = event.body["decision"]
-        self.played.pop(n, None)
         self.noise.pop(n, None)
-        self.fleet.expire(n)
+        self.fleet.expire(n, self.played.pop(n, None))
 
     def _on_approve(self, event: Event, steps: Steps) -> None:
         del self.waiting[event.body["decision"]]

@@ -51,7 +51,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
     result: Any = evaluate(played, problem, setting.alpha)
     conservative, budget = baseline_play(played), budgets(played)
     drawn, expected, of_decisions = regrets(result)
-    by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else None
+    by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else result.decisions
     row = {
         "agent": setting.agent,
         "label": setting.label,
@@ -114,9 +114,9 @@ def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats, Fl
 
 
 def baseline_play(played: Run | EpisodicRun) -> Ints:
-    """How many steps (or episodes) were played with the baseline, after each step (or episode)."""
+    """How many steps (or whole episodes) were played with the baseline, after each step (or episode)."""
     if isinstance(played, EpisodicRun):
-        return np.cumsum(~played.explored)
+        return np.cumsum(~played.explored_steps.any(axis=1))
     kept = np.zeros(played.steps, dtype=np.int64)
     for segment in played.segments:
         if segment.role == "baseline":
