@@ -10,10 +10,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_account adversarial_live
 SHARE := 1
+LOWEST := $(VENV)-lowest/bin
+LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals martingale unknown_baseline live
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
+.PHONY: help demo test verify versions audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -26,13 +28,30 @@ test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be co
 	@echo "Running the tests"
 	@$(PYTEST) -m "not slow"
 
-verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign (5 minutes)
+verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign, lowest versions (8 minutes)
 	@for extra in dask ray; do test -e $(VENV)/.$$extra && continue; \
 		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
 	@echo "Running the slow tests"
 	@$(PYTEST) -m slow
 	@echo "Running a fifth of the campaign"
 	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
+	@$(MAKE) --no-print-directory versions audit
+
+versions: $(VENV)/.developing ## Run a quick part of the tests with the lowest versions that pyproject.toml allows (2 minutes)
+	@echo "Running a part of the tests with the lowest versions that are allowed (in $(VENV)-lowest)"
+	@test -x $(LOWEST)/python || $(PYTHON) -m venv $(VENV)-lowest
+	@$(BIN)/python tests/lowest.py > $(VENV)-lowest/constraints.txt
+	@if $(LOWEST)/python -m pip install --quiet --disable-pip-version-check --editable . pytest pytest-xdist hypothesis \
+		--constraint $(VENV)-lowest/constraints.txt; then \
+		$(LOWEST)/python -m pytest -n 2 -q -W default -m "not slow" $(LOWEST_TESTS:%=tests/test_%.py); \
+		else echo "Skipped: the lowest versions cannot be installed here"; fi
+	@echo "Newer than what is installed in $(VENV):"
+	@$(BIN)/python -m pip list --outdated --disable-pip-version-check 2>/dev/null || echo "Skipped: no package index can be reached"
+
+audit: $(VENV)/.developing ## Look up the installed packages in a database of vulnerabilities, if one can be reached
+	@test -x $(VENV)-audit/bin/python || $(PYTHON) -m venv $(VENV)-audit
+	@$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit || echo "pip-audit cannot be installed here"
+	@$(BIN)/python tests/audit.py $(VENV)-audit/bin/pip-audit
 
 mutants: $(VENV)/.developing ## Make 180 mistakes in copies of the package: the tests must notice each (30 minutes; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
@@ -71,7 +90,7 @@ hooks: $(VENV)/.developing ## Check every commit before it is made (local git ho
 	@$(BIN)/pre-commit install
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) $(VENV)-peers demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-peers $(VENV)-lowest $(VENV)-audit demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml

@@ -1,6 +1,6 @@
 """Do forecasts hold what then happens? On each problem: a log of the baseline, a forecast from it, then the real run.
 
-    python benchmarks/forecasts.py [repetitions]
+    python benchmarks/forecasts.py [repetitions] [problem ...]
 
 Each forecast promises that its range for the first exploration, and its range for freedom, hold what then happens with
 probability (runs - 1) / (runs + 1). The numbers of ranges that held are compared with the smallest number that chance
@@ -16,9 +16,9 @@ import numpy as np
 from scipy.stats import binom
 
 import surefooted as sf
-from surefooted.forecast.forecast import forecast
-from surefooted.forecast.options import AS_DESCRIBED, Option, agent_of, exact_baseline
-from surefooted.forecast.outcomes import outcome
+from surefooted.forecasting.forecast import forecast
+from surefooted.forecasting.options import AS_DESCRIBED, Option, agent_of, exact_baseline
+from surefooted.forecasting.outcomes import outcome
 
 RUNS = 20
 FALSE_ALARM = 1e-3
@@ -71,9 +71,9 @@ def held(name: str, seed: int, runs: int = RUNS) -> tuple[bool, bool]:
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     promised = (RUNS - 1) / (RUNS + 1)
-    least = int(binom.ppf(FALSE_ALARM / 6, repetitions, promised))
+    least = int(binom.ppf(FALSE_ALARM / (2 * len(CASES)), repetitions, promised))
     print(f"{repetitions} forecasts of {RUNS} runs each; promised {promised:.1%}, at least {least} must hold")
-    for name in CASES:
+    for name in sys.argv[2:] or CASES:
         begin = time.perf_counter()
         results = [held(name, seed) for seed in range(repetitions)]
         first, free = (sum(column) for column in zip(*results, strict=True))

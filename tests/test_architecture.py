@@ -28,7 +28,7 @@ ORDER = [
     {"solve"},
     {"simulation"},
     {"evaluation"},
-    {"forecast"},
+    {"forecasting"},
     {"rehearsal"},
     {"bandits"},
     {"gym"},

@@ -209,7 +209,7 @@ def test_a_state_is_loaded_by_an_agent_that_was_built_alike(name):
 def test_the_identity_is_plain_and_says_the_version(name):
     identity = played(name).state_dict()["identity"]
     assert all(isinstance(value, bool | int | float | str | None) for value in identity.values())
-    assert identity["surefooted"] == sf.__version__ and identity["format"] == 1
+    assert identity["surefooted"] == sf.__version__ and identity["format"] == 2
     assert identity["agent"] == type(MAKE[name]()).__name__
 
 

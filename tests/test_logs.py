@@ -178,6 +178,7 @@ def test_conditions_choose_rows_but_never_by_their_outcome(tmp_path):
         ("size = 8.0", 1),
         ("size != 8", 2),
         ("size in 7, 9", 2),
+        ("date = 2025-01-02", 1),
         ("state = 0", 1),
     ]:
         if where[1:] == ["size < 8,5"]:
@@ -186,6 +187,10 @@ def test_conditions_choose_rows_but_never_by_their_outcome(tmp_path):
             continue
         read = read_history(path, SPACE, where=where)
         assert (read.used + sum(read.unusable.values()), read.left_out) == (used, 3 - used), where
+    table = pa.table({"day": pa.array([datetime(2025, 1, 1), None]), "state": [0, 0], "action": [0, 0],
+                      "reward": [1, 1], "next_state": [0, 0]})  # fmt: skip
+    for where in ("day = 2025-01-01", "day < 2025-01-02", "day in 01.01.2025, 2026-01-01", "day != 2024-01-01"):
+        assert read_history(table, SPACE, where=where).left_out == 1  # a missing value meets no condition
     for wrong in ("reward > 1", "next_state = 1", "colour = red", "no condition"):
         with pytest.raises(InvalidInput, match=r"outcome|colour|write a column"):
             read_history(path, SPACE, where=wrong)

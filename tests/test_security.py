@@ -25,6 +25,8 @@ from surefooted.cli import main
 from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 from surefooted.studies import building, engines, figures, parts, report
 from surefooted.tables import files
+from test_studies_files import _inline as _inline  # no processes in this file, either
+from test_studies_files import inline
 
 SMALL = """
 name = "small"
@@ -36,17 +38,6 @@ record = { points = 6 }
 """
 TOUCH = '[problem]\nname = "subprocess:call"\nargs = ["touch", "pwned"]\n'
 HOSTILE = SMALL.replace('problem = "riverswim"\n', "") + TOUCH
-
-
-def inline(study, todo, jobs, address=None):
-    """An engine without processes."""
-    for task in todo:
-        yield task, engines.attempt(study.model_dump_json(), task.setting, task.realisation)
-
-
-@pytest.fixture(autouse=True)
-def _inline(monkeypatch):
-    monkeypatch.setitem(engines.ENGINES, "local", inline)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, MissingExtra, SurefootedError, UnreadableFile
 from surefooted.problems import ALL
-from surefooted.studies import building, engines, figures, parts, reading, realisation, report, running, spec
+from surefooted.studies import attempts, building, engines, figures, parts, reading, realisation, report, running, spec
 from surefooted.studies.paper import NAMES
 from surefooted.studies.statistics import interval, table
 
@@ -396,7 +396,7 @@ def test_a_missing_engine_is_named(monkeypatch, tmp_path):
 def test_workers_use_one_thread_each():
     before = os.environ.get("NUMBA_NUM_THREADS")
     with engines.pinned_threads():
-        assert all(os.environ[name] == "1" for name in engines.THREADS)
+        assert all(os.environ[name] == "1" for name in attempts.THREADS)
     assert os.environ.get("NUMBA_NUM_THREADS") == before
 
 

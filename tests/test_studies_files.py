@@ -219,6 +219,15 @@ def test_a_directory_that_can_only_be_read_is_read(made, out):
     assert not (out / "runs.parquet").exists()
 
 
+def test_a_full_disk_does_not_keep_results_from_being_read(made, out, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    (out / "runs.parquet").unlink()
+    monkeypatch.setattr("surefooted.studies.folder.write", full)
+    assert same(studies.load(out).runs, made.runs) and not (out / "runs.parquet").exists()
+
+
 # -- one writer -------------------------------------------------------------------------------------------------------
 
 HOLD = """

@@ -37,8 +37,9 @@ _HOMES = {
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
     "draw": "surefooted.evaluation.pictures",
+    "estimate_baseline": "surefooted.certificates.estimate",
     "evaluate": "surefooted.evaluation.margins",
-    "forecast": "surefooted.forecast.forecast",
+    "forecast": "surefooted.forecasting.forecast",
     "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
     "write_history": "surefooted.data.writing",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from surefooted.agents.psrl import PSRL as PSRL
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
+    from surefooted.certificates.estimate import estimate_baseline as estimate_baseline
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History
     from surefooted.data.reading import read_history as read_history
@@ -82,7 +84,7 @@ if TYPE_CHECKING:
     from surefooted.errors import SurefootedError as SurefootedError
     from surefooted.evaluation.margins import evaluate as evaluate
     from surefooted.evaluation.pictures import draw as draw
-    from surefooted.forecast.forecast import forecast as forecast
+    from surefooted.forecasting.forecast import forecast as forecast
     from surefooted.knowledge.knowledge import Knowledge as Knowledge
     from surefooted.knowledge.mechanics import Mechanics as Mechanics
     from surefooted.problems import Problem as Problem

@@ -147,6 +147,8 @@ class CUCBVI(EpisodeSteps):
         self.policy_id(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.delta, self.horizon, self.bounded)
         self.effort = EpisodeEffort(patience)
+        if baseline.history is not None:
+            baseline.history.into(self, accidents=baseline.accidents)
 
     @property
     def delta(self) -> float:

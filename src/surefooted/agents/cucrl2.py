@@ -158,6 +158,8 @@ class CUCRL2(StepByStep[AverageLearner]):
         self.effort = Effort(always=patience == 0)
         self.last_length = 0  # T_{k-1}
         self.trusted_at = 0  # the step at which `trust` was last called
+        if baseline.history is not None:
+            baseline.history.into(self, accidents=baseline.accidents)
 
     def trust(self, knowledge: Knowledge | None) -> None:
         """Use this knowledge (or none) from now on, whatever was contradicted before.

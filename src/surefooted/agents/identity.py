@@ -22,7 +22,7 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.policy_log import PolicyLog
 from surefooted.tables.space import Space
 
-FORMAT = 1  # of states: raise it when what is saved, or what it proves, changes its meaning
+FORMAT = 2  # of states: raise it when what is saved, or what it proves, changes its meaning
 IDENTITY, CHECKSUM = "identity", "checksum"  # keys of a state
 HINT = (
     "Build the agent with the arguments that it was saved with. What was observed can be used by any agent on the same "

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from surefooted.agents import wording
+from surefooted.certificates.shares import delta_faults
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
@@ -44,8 +45,8 @@ class Learner:
         knowledge: Knowledge | None = None,
         stages: int = 1,
     ) -> None:
-        if not 0 < delta < 1:
-            raise InvalidInput("no such agent", [f"delta {delta} must lie strictly between 0 and 1"])
+        if faults := delta_faults(delta):
+            raise InvalidInput("no such agent", faults)
         self.space, self.delta, self.confidence = space, delta, named(confidence)
         self.counts = Counts(space, bounded, stages)
         self.belief = Belief(self.counts, self.confidence, delta, knowledge)

@@ -28,7 +28,7 @@ from surefooted.arrays import as_whole, is_whole
 from surefooted.bandits._decide import Question, bandit_tolerance, decide, keep_to_baseline
 from surefooted.certificates.episodes import LEAST
 from surefooted.certificates.pooled import PooledReturns
-from surefooted.certificates.shares import share
+from surefooted.certificates.shares import delta_faults, share
 from surefooted.certificates.tolerance import Checkpoints
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
@@ -87,8 +87,7 @@ class ConservativeUCB(Restorable):
             faults.append(f"baseline {baseline}: the arms are 0 to {n_arms - 1}")
         amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
         may_lose = bandit_tolerance(alpha, faults, **amounts)
-        if not 0 < delta < 1:
-            faults.append(f"delta {delta} must lie strictly between 0 and 1")
+        faults += delta_faults(delta)
         known = len(faults)
         money = Money.parse(r_max, rewards, unit, faults)
         if baseline_mean is not None and len(faults) == known and not money.low <= baseline_mean <= money.high:

@@ -13,11 +13,20 @@ no share. What was declared of a baseline is checked beside all this (`knowledge
 no condition, so it is no part of δ.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from surefooted.errors import InvalidInput
 
 DELTA = 0.05
+
+
+def delta_faults(delta: Any) -> list[str]:
+    """Why this is no probability of failure."""
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.integer | np.floating):
+        return [f"delta {delta!r} must be one number between 0 and 1, as in delta=0.05; give each of several its agent"]
+    return [] if 0 < delta < 1 else [f"delta {delta} must lie strictly between 0 and 1"]
 
 
 class Shares(NamedTuple):
@@ -39,7 +48,8 @@ def share(delta: float | None, of_learner: float | None, by_set: bool, by_outcom
     An error if the shares would add up to more than δ.
     """
     total = delta if delta is not None else DELTA if of_learner is None else of_learner
-    faults = [] if 0 < total < 1 else [f"delta {total} must lie strictly between 0 and 1"]
+    if faults := delta_faults(total):
+        raise InvalidInput("no such agent", faults)
     of_set = 0.0 if not by_set else total / 2 if by_outcomes else total
     if by_set and of_learner is not None:
         of_set = of_learner

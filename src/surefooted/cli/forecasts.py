@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from surefooted.cli.output import nearest, print_json
-from surefooted.errors import SurefootedError
+from surefooted.cli.output import nearest, print_json, save_picture
 
 
 @click.command()
@@ -40,7 +39,7 @@ def forecast(problem: str, figure: Path | None, allow_code: bool, as_json: bool,
     surefooted forecast examples/shop.toml --figure shop.png
     surefooted forecast inventory --alpha 0.1 --step week --runs 5
     """  # noqa: D301 click reads the escape
-    from surefooted.forecast.forecast import forecast as compute
+    from surefooted.forecasting.forecast import forecast as compute
 
     found = compute(_problem(problem, allow_code), **options, progress=_progress)
     if as_json:
@@ -48,11 +47,7 @@ def forecast(problem: str, figure: Path | None, allow_code: bool, as_json: bool,
     else:
         click.echo(str(found))
     if figure is not None:
-        try:
-            found.figure().savefig(figure, dpi=150)
-        except (OSError, ValueError) as error:  # no such folder, no such format
-            raise SurefootedError(f"cannot draw to {figure}: {error}") from error
-        click.echo(f"Picture written to {figure}", err=True)
+        save_picture(found.figure(), figure)
 
 
 COMMANDS = (forecast,)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surefooted.cli.output import print_json, print_table
-from surefooted.errors import SurefootedError
+from surefooted.cli.output import print_json, print_table, save_picture
 
 if TYPE_CHECKING:
     from surefooted.data.history import History
@@ -163,8 +162,4 @@ def _print(history: "History", policy: "Policy | None", inferred: bool) -> None:
 def _draw(history: "History", policy: "Policy | None", file: Path) -> None:
     from surefooted.evaluation.log_pictures import draw_log
 
-    try:
-        draw_log(history, policy).savefig(file, dpi=150)
-    except (OSError, ValueError) as error:  # no such folder, no such format
-        raise SurefootedError(f"cannot draw to {file}: {error}") from error
-    click.echo(f"Picture written to {file}", err=True)
+    save_picture(draw_log(history, policy), file)

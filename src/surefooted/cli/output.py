@@ -4,9 +4,12 @@ import json
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from surefooted.errors import SurefootedError
 
 if TYPE_CHECKING:
     from surefooted.evaluation.summary import Fact
@@ -41,6 +44,15 @@ def print_facts(title: str, facts: "list[Fact]", as_json: bool, extra: dict[str,
         paper_value = "" if fact.paper is None else f"{fact.paper:g}"
         table.append([fact.words, _text(fact.value)] + [paper_value] * with_paper)
     print_table(table, right={1, 2})
+
+
+def save_picture(figure: Any, file: Path) -> None:
+    """Write a figure to a PNG, PDF or SVG file, and say so."""
+    try:
+        figure.savefig(file, dpi=150)
+    except (OSError, ValueError) as error:  # no such folder, no such format
+        raise SurefootedError(f"cannot draw to {file}: {error}") from error
+    click.echo(f"Picture written to {file}", err=True)
 
 
 def progress(words: str, done: int, total: int) -> None:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surefooted.cli.output import print_json, print_table
-from surefooted.errors import SurefootedError
+from surefooted.cli.output import print_json, print_table, save_picture
 
 if TYPE_CHECKING:
     from surefooted.problems.problem import Problem
@@ -102,11 +101,7 @@ def _print_baseline(said: "ProblemFile") -> None:
 def _draw(problem: "Problem", picture: Path) -> None:
     from surefooted.evaluation.pictures import draw
 
-    try:
-        draw(problem).savefig(picture, dpi=150)
-    except (OSError, ValueError) as error:  # no such folder, no such format
-        raise SurefootedError(f"cannot draw to {picture}: {error}") from error
-    click.echo(f"Picture written to {picture}", err=True)
+    save_picture(draw(problem), picture)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surefooted.cli.output import nearest, print_facts, print_json, print_table, progress
+from surefooted.cli.output import nearest, print_facts, print_json, print_table, progress, save_picture
 from surefooted.cli.problem_files import load_problem, print_policy, show_file
 from surefooted.errors import SurefootedError, UnreadableFile
 
@@ -134,11 +134,7 @@ def _show(
     if picture is not None:
         from surefooted.evaluation.pictures import draw
 
-        try:
-            draw(problem).savefig(picture, dpi=150)
-        except (OSError, ValueError) as error:  # no such folder, no such format
-            raise SurefootedError(f"cannot draw to {picture}: {error}") from error
-        click.echo(f"Picture written to {picture}", err=True)
+        save_picture(draw(problem), picture)
 
 
 def _print_list(as_json: bool) -> None:

@@ -118,6 +118,10 @@ class History:
         counts, faults = getattr(learner, "counts", None), []
         if agent.begun:
             faults.append("the agent has begun already: give it the history before its first step")
+        logged = getattr(getattr(agent, "baseline", None), "history", None)
+        if logged is not None and isinstance(counts, Counts) and counts.total > 0:
+            fault = "its baseline was made from a log, which the agent has counted already, or its learner had counted"
+            faults.append(f"{fault} {counts.total} steps before: no step may count twice")
         if not isinstance(counts, Counts):
             faults.append(f"its learner, {type(learner).__name__}, keeps no `counts`")
         else:

@@ -58,14 +58,19 @@ class Condition:
             return np.asarray((status == 0) & ORDERS[self.sign](values, wanted[0]))
 
     def _equals(self, column: pa.Array, words: list[str], decimal: str) -> Bools:
-        """Which values are one of the words, as text or as a number."""
-        texts = np.array([None if x is None else str(x).strip() for x in column.to_pylist()], dtype=object)
-        same: Bools = np.isin(texts, np.array(words, dtype=object))
-        wanted, status = numbers(pa.array(words), decimal)
-        if np.any(status == 0) and not pa.types.is_temporal(column.type):
-            values, known = numbers(column, decimal)
-            same = same | ((known == 0) & np.isin(values, wanted[status == 0]))
-        return same
+        """Which values are one of the words: as a date, as text or as a number."""
+        if pa.types.is_temporal(column.type):
+            (values, known), (wanted, status) = instants(column, None), instants(pa.array(words), None)
+            return np.asarray((known == 0) & np.isin(values, wanted[status == 0]))
+        encoded = column.dictionary_encode()
+        listed = encoded.dictionary
+        same = np.array([str(word).strip() in words for word in listed.to_pylist()], dtype=bool)
+        amounts, status = numbers(pa.array(words), decimal)
+        if np.any(status == 0):
+            held, known = numbers(listed, decimal)
+            same = same | ((known == 0) & np.isin(held, amounts[status == 0]))
+        rows = np.asarray(encoded.indices.fill_null(len(listed)))
+        return np.asarray(np.append(same, False)[rows])
 
     def __str__(self) -> str:
         """As it is written."""
@@ -89,15 +94,16 @@ class LogOptions:
 
 
 def parse_options(
-    columns: Columns | None,
-    where: str | Sequence[str],
-    bins: Mapping[str, Sequence[float]] | None,
-    step: str | None,
-    separator: str | None,
-    decimal: str | None,
+    columns: Columns | None = None,
+    *,
+    where: str | Sequence[str] = (),
+    bins: Mapping[str, Sequence[float]] | None = None,
+    step: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     **others: Any,
 ) -> LogOptions:
-    """The options, checked; one error names every fault."""
+    """The options, checked; one error names every fault. `others` are fields of `LogOptions` that need no check."""
     faults: list[str] = []
     conditions, every = [], None
     for text in [where] if isinstance(where, str) else where:
@@ -118,17 +124,8 @@ def parse_options(
     edges = {name: _edges(name, values, faults) for name, values in (bins or {}).items()}
     if faults:
         raise InvalidInput("this log cannot be read", faults)
-    return LogOptions(
-        columns or {},
-        tuple(conditions),
-        others.pop("site"),
-        others.pop("pool"),
-        edges,
-        every,
-        **others,
-        separator=separator,
-        decimal=decimal,
-    )
+    others |= {"separator": separator, "decimal": decimal}
+    return LogOptions(columns or {}, tuple(conditions), bins=edges, step=every, **others)
 
 
 def _edges(name: str, values: Sequence[float], faults: list[str]) -> Floats:

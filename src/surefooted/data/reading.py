@@ -99,8 +99,9 @@ def read_history(
     states = _labels("state_labels", state_labels or space.state_names or (), space.n_states, faults)
     actions = _labels("action_labels", action_labels or space.action_names or (), space.n_actions, faults)
     try:
-        plain = {"site": site, "pool": pool, "dates": dates, "quoted_breaks": quoted_breaks}
-        options = parse_options(columns, where, bins, step, separator, decimal, **plain)
+        rows_of = {"where": where, "site": site, "pool": pool}
+        written = {"dates": dates, "separator": separator, "decimal": decimal, "quoted_breaks": quoted_breaks}
+        options = parse_options(columns, bins=bins, step=step, **rows_of, **written)  # type: ignore[arg-type]
         faults += _bin_faults(options.bins, {space.n_states, space.n_actions})
     except InvalidInput as error:
         faults += error.faults

@@ -45,10 +45,7 @@ def survey(source: Source, **options: Any) -> Survey:
     >>> survey([{"state": "low", "action": 1, "reward": -3, "next_state": "high"}]).states
     ('high', 'low')
     """
-    names = ("columns", "bins", "step", "separator", "decimal")
-    given = {name: options.get(name) for name in names} | {"where": options.get("where") or ()}
-    others = {"site": options.get("site"), "pool": True, "dates": options.get("dates")}
-    chosen = parse_options(**given, **others, quoted_breaks=bool(options.get("quoted_breaks")))  # type: ignore[arg-type]
+    chosen = parse_options(**options | {"pool": True})
     if chosen.bins:
         fault = "with bins, say what the states are: give a problem"
         raise InvalidInput("this log cannot be looked through", [fault])

@@ -13,7 +13,7 @@ from surefooted import solve
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.forecast.models import Models
+from surefooted.forecasting.models import Models
 from surefooted.live.advisor import Advisor
 from surefooted.live.deployments import LiveStore
 from surefooted.problems.problem import Problem

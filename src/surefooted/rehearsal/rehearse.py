@@ -12,7 +12,7 @@ import numpy as np
 from surefooted.arrays import is_whole
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.forecast.models import Models
+from surefooted.forecasting.models import Models
 from surefooted.live import open as open_store
 from surefooted.live.advisor import Advisor
 from surefooted.live.decision import MODES, Mode

@@ -14,7 +14,7 @@ from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpi
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.reading import read_history
-from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError
+from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError, did_you_mean
 from surefooted.problems import ALL, Problem, load, make
 from surefooted.sets import confidence
 from surefooted.simulation.playing import misfits
@@ -33,7 +33,6 @@ AGENTS: dict[str, Callable[..., Any]] = {
     "CUCBVI": CUCBVI,
 }
 NO_PROBLEM, NO_AGENT = "this problem cannot be built", "this agent cannot be built"
-CONFIDENCES = ("hoeffding", "hoeffding_paper", "simplified_bernstein", "bernstein", "likelihood")
 
 
 def build_problem(spec: ProblemSpec, allow_code: bool = False) -> Problem:
@@ -98,7 +97,9 @@ def build_agent(
         faults = [f"agents.{setting.agent}: {fault}" for fault in error.faults]
         raise InvalidInput(NO_AGENT, faults) from error
     except Exception as error:  # anything that a user's constructor raises
-        raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}: {type(error).__name__}: {error}"]) from error
+        meant = "".join(did_you_mean(key, accepted) for key in spec.parameters if key not in accepted)
+        meant = meant if isinstance(error, TypeError) else ""
+        raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}: {type(error).__name__}: {error}.{meant}"]) from error
 
 
 def check(study: StudySpec, allow_code: bool = False) -> Problem:
@@ -143,10 +144,7 @@ def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence,
     if key == "confidence" and isinstance(value, str):
         if own_code.is_code(value):
             return own_code.load(value, allow_code)
-        if value not in CONFIDENCES:
-            fault = f"confidence: there is no {value!r}; there are {', '.join(CONFIDENCES)}"
-            raise InvalidInput(NO_AGENT, [fault])
-        return getattr(confidence, value)
+        return confidence.named(value)
     if key == "knowledge" and isinstance(value, str | list | tuple):
         if own_code.is_code(value):
             return own_code.load(str(value), allow_code)(problem)

@@ -101,7 +101,7 @@ def ray(study: StudySpec, todo: Sequence[Task], jobs: int, address: str | None =
         try:
             with _same_signals():
                 library.init(**options, runtime_env=environment, log_to_driver=False, logging_level="error")
-            if not address:
+            if not address and os.path.isdir("/proc/self"):
                 command = [sys.executable, "-I", reaping.__file__, str(os.getpid()), os.path.dirname(library.__file__)]
                 reaper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         except (ConnectionError, OSError, ValueError) as error:

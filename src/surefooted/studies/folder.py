@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.studies import lock
 from surefooted.studies.manifest import differences, manifest, session
-from surefooted.studies.parts import NO_DIGEST, Part, Tables, combined, completed, decode, digest, fault
+from surefooted.studies.parts import NO_DIGEST, UNREADABLE, Part, Tables, combined, completed, decode, digest, fault
 from surefooted.studies.reading import read_resolved
 from surefooted.studies.spec import NOT_IDENTITY, StudySpec, Task, tasks
 from surefooted.studies.truth import Truth
@@ -192,13 +192,16 @@ class Folder:
                     return tables
                 if not wrong and _run_names(tables.runs) == set(parts):
                     return tables
-        except (OSError, ValueError, pa.ArrowException) as error:
+        except UNREADABLE as error:
             wrong.append(f"{self.path} is damaged: {error}" if (self.path / names[0]).exists() else "")
         if not parts:
             raise UnreadableFile("; ".join(filter(None, wrong)) or f"{self.path} holds no finished run yet")
         self.remarks += [f"{said}; both tables are made again from the parts" for said in filter(None, wrong[:1])]
-        with lock.repairing(self.path) as may_write:
-            return self.combine(may_write)
+        try:
+            with lock.repairing(self.path) as may_write:
+                return self.combine(may_write)
+        except OSError:  # a full disk: the tables are for this process alone
+            return self.combine(is_written=False)
 
     def combine(self, is_written: bool = True) -> Tables:
         """The tables of the parts that are here; first curves.parquet and then runs.parquet are written."""

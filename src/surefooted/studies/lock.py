@@ -51,15 +51,15 @@ def writing(path: Path, shard: tuple[int, int] = (1, 1)) -> Iterator[None]:
 @contextmanager
 def repairing(path: Path) -> Iterator[bool]:
     """Whether this process may replace the tables now; nobody else does in this context."""
-    try:
-        with _opened(path / DIRECTORY) as file:
-            if not _take(file, shared=True):  # a study is being run here, and will write the tables
-                yield False
-                return
-            with replacing_tables(path):
-                yield True
-    except PermissionError:  # a directory that can only be read
-        yield False
+    with ExitStack() as held:
+        try:
+            file = held.enter_context(_opened(path / DIRECTORY))
+            is_free = _take(file, shared=True)  # otherwise a study is being run here, and will write the tables
+            if is_free:
+                held.enter_context(replacing_tables(path))
+        except OSError:  # a directory that can only be read
+            is_free = False
+        yield is_free
 
 
 @contextmanager

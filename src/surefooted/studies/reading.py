@@ -1,7 +1,7 @@
 """Reading a study from a TOML file, with overrides; every fault is named at once, with its path."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.errors import InvalidInput, UnreadableFile, did_you_mean
 from surefooted.studies.paper import NAMES
-from surefooted.studies.spec import StudySpec
+from surefooted.studies.spec import Claim, ProblemSpec, RecordSpec, StudySpec
 from surefooted.tables.files import fingerprint
 
 
@@ -36,7 +36,8 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
     for override in overrides:
         _override(raw, override)
     problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
-    if isinstance(problem, dict) and str(problem.get("name")).endswith((".npz", ".toml")):  # relative to the study's file
+    if isinstance(problem, dict) and str(problem.get("name")).endswith((".npz", ".toml")):
+        # relative to the study's file
         file = (where.parent / str(problem["name"])).resolve()
         raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
     for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
@@ -60,7 +61,7 @@ def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
     try:
         return StudySpec.model_validate(raw)
     except ValidationError as error:
-        faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_plain(e['msg'])}" for e in error.errors()]
+        faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_said(e)}" for e in error.errors()]
         raise InvalidInput(f"{source} is not a valid study", faults) from error
 
 
@@ -87,8 +88,15 @@ def _clean(value: Any, path: str, infinite: list[str]) -> Any:
     return value
 
 
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _said(error: Mapping[str, Any]) -> str:
+    """What is wrong with one value; of an unknown key, which one may be meant."""
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"]).removeprefix("Value error, ")
+    table: Any = StudySpec
+    for key in error["loc"][:-1]:
+        table = {"problem": ProblemSpec, "record": RecordSpec, "claims": Claim}.get(str(key), table)
+    known = list(table.model_fields)
+    return f"there is no such key; there are {', '.join(known)}.{did_you_mean(error['loc'][-1], known)}"
 
 
 def _override(raw: dict[str, Any], override: str) -> None:

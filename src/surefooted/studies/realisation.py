@@ -48,7 +48,9 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         played = simulate(problem, agent, study.length, world)
         steps, episodes = study.length, len(played.decisions)
     seconds = time.perf_counter() - begin
-    result: Any = evaluate(played, problem, setting.alpha)
+    given = study.agents[setting.agent].parameters
+    amounts = {name: given[name] for name in ("tolerance", "allowance", "floor", "checkpoints") if name in given}
+    result: Any = evaluate(played, problem, setting.alpha, **amounts)
     conservative, budget = baseline_play(played), budgets(played)
     drawn, expected, of_decisions = regrets(result)
     by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else result.decisions

@@ -82,7 +82,8 @@ def run_study(
         done, damaged = folder.finished(wanted)
         todo = [task for task in wanted if task not in done]
         display = Display(study, todo, done, quiet)
-        for line in [*folder.remarks, *(f"{fault}; this run is repeated" for fault in damaged)]:
+        folder.remarks += [f"{fault}; this run is repeated" for fault in damaged]
+        for line in folder.remarks:
             display.say(line)
         outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
         failures = _collect(outcomes, folder, display, again)
@@ -144,6 +145,8 @@ def _listening() -> Iterator[list[int]]:
 
     def stop(number: int, frame: Any) -> None:
         stopped.append(number)
+        if callable(handler := before[signal.Signals(number)]):  # one that the caller has set
+            handler(number, frame)
         raise KeyboardInterrupt
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

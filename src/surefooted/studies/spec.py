@@ -27,7 +27,7 @@ from surefooted.own_code import is_code
 from surefooted.studies.columns import NUMBERS
 from surefooted.tables.space import Ints
 
-Share = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]  # 0 with an allowance or a tolerance; agents check that
 Shares = Annotated[
     tuple[Share, ...],
     BeforeValidator(lambda x: x if isinstance(x, list | tuple) else (x,)),

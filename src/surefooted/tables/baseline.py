@@ -1,14 +1,25 @@
 """The baseline: the policy in use today, and what is known about it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from surefooted.arrays import freeze, real_numbers
 from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats
+from surefooted.tables.space import Floats, Space
+
+
+class Log(Protocol):
+    """A `History`: what it counted, and how it is given to an agent."""
+
+    @property
+    def counts(self) -> Any:
+        """The steps of the log, `Counts`."""
+
+    def into(self, agent: Any, *, accidents: bool = False) -> None:
+        """Add them to those of an agent that has not begun."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +37,16 @@ class Baseline:
       constant may be added to the bias [S].
     - `values`: for a finite horizon, the expected reward of an episode from each state, [S]; or the values of all
       stages, [H + 1, S], whose first row is that.
+    - `history`, `accidents`, `untold`: as `from_history` makes them.
     """
 
     policy: Policy
     gain: float | None = None
     bias: Floats | None = None  # [S]
     values: Floats | None = None  # [S] or [H + 1, S]
+    history: Log | None = None  # what conservative agents count before their first step
+    accidents: bool = False
+    untold: tuple[str, ...] = ()  # what the log does not tell of the policy
 
     def __post_init__(self) -> None:
         """Check that a policy can have this gain, this bias and these values."""
@@ -70,6 +85,35 @@ class Baseline:
         if faults:
             raise InvalidInput("this baseline is not valid", faults)
 
+    @classmethod
+    def from_history(
+        cls, history: Log, policy: Policy | None = None, *, elsewhere: Policy | None = None, accidents: bool = False
+    ) -> Self:
+        """Today's policy, from a log of what it did; what it earns is not known, and bounded by the log.
+
+        - `history`: what `surefooted.read_history` returned.
+        - `policy`: what was played. Without it, it is read off the log: in each state, each action as often as it was
+          played there. `untold` names the states of which the log does not tell enough.
+        - `elsewhere`: a policy for the states in which the log shows no action. Without it, such states are refused.
+        - `accidents`: as for `History.into`.
+
+        A conservative agent with this baseline counts the log before its first step, so that its certificates bound
+        gain and bias by the log. `surefooted.estimate_baseline` shows these bounds.
+
+        >>> import surefooted as sf
+        >>> problem = sf.problems.riverswim()
+        >>> agent = sf.agents.FixedPolicy(problem.baseline)
+        >>> sf.write_history("today.parquet", sf.simulate(problem, sf.UCRL2(problem.space), 100))
+        >>> history = sf.read_history("today.parquet", problem.space)
+        >>> baseline = sf.Baseline.from_history(history, problem.baseline)
+        >>> sf.CUCRL2(problem.space, baseline=baseline, alpha=0.1).counts.total
+        100
+        """
+        untold: list[str] = []
+        if policy is None:
+            policy = _played(history, elsewhere, untold)
+        return cls(policy, history=history, accidents=accidents, untold=tuple(untold))
+
     @property
     def start_values(self) -> Floats | None:
         """The expected reward of an episode from each state, [S], if it is known."""
@@ -90,6 +134,29 @@ class Baseline:
     def values_counted(self, horizon: int) -> Floats | None:
         """The values of the starts, [S], or of all stages, [H + 1, S], counted from `low`, if they are known."""
         return None if self.values is None else self.policy.space.money.values_counted(self.values, horizon)
+
+
+def _played(history: Log, elsewhere: Policy | None, untold: list[str]) -> Policy:
+    """The policy that a log shows: each action as often as it was played; `untold` gets what it does not tell."""
+    counts = history.counts
+    space: Space = counts.space
+    visits = counts.visits.reshape(-1, space.n_pairs).sum(axis=0).astype(np.float64)
+    total = np.add.reduceat(visits, space.pair_ptr[:-1])
+    never = np.flatnonzero((total == 0) & (np.diff(space.pair_ptr) > 1))
+    if never.size and elsewhere is None:
+        shown = ", ".join(space.state_words(s) for s in never[:12]) + ", …" * bool(never.size > 12)
+        fault = f"the log shows no action in {never.size} states: {shown}"
+        remedy = "Give the policy, or `elsewhere`, a policy for these states: from_history(history, elsewhere=policy)."
+        raise InvalidInput("today's policy cannot be read off this log", [fault], remedy)
+    weights = np.ones(space.n_pairs) if elsewhere is None else elsewhere.dense_weights.copy()
+    seen = total[space.pair_state] > 0
+    weights[seen] = (visits / np.maximum(total, 1)[space.pair_state])[seen]
+    untold += [f"state {space.state_words(s)}: no action was logged, `elsewhere` was taken" for s in never]
+    for s in np.flatnonzero(np.add.reduceat((visits > 0).astype(np.int64), space.pair_ptr[:-1]) > 1):
+        untold.append(f"state {space.state_words(s)}: several actions were logged, each was taken as often as it was")
+    if np.all((weights == 0) | (weights == 1)):
+        return Policy(space, pair=np.flatnonzero(weights))
+    return Policy(space, weights=weights)
 
 
 def baseline_argument(given: Any) -> list[str]:

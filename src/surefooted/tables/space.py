@@ -195,8 +195,17 @@ class Space:
     def check_state(self, s: int) -> int:
         """`s`, if it is a state of this space."""
         if not (is_whole(s) and 0 <= s < self.n_states):
-            raise InvalidInput("no such state", [f"state {s}: the states are 0 to {self.n_states - 1}"])
+            raise InvalidInput("no such state", [f"{self._no_state(s)}: the states are 0 to {self.n_states - 1}"])
         return int(s)
+
+    def _no_state(self, s: Any) -> str:
+        """What was given in place of a state; a text may name one."""
+        if not isinstance(s, str):
+            return f"state {s}"
+        named = self.state_names is not None and s in self.state_names
+        number = self.state_names.index(s) if named and self.state_names is not None else s
+        meant = f"give the number {number}" if named or s.strip().isdigit() else "give its number"
+        return f"state {s!r} is a text, {meant}"
 
     def __eq__(self, other: object) -> bool:
         """Equal when the same pairs exist, and the range and unit of rewards and all names are the same."""

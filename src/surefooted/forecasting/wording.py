@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from surefooted.forecast.forecast import LIFETIME, Forecast, Interval, Line
-from surefooted.forecast.outcomes import NEVER
+from surefooted.forecasting.forecast import LIFETIME, Forecast, Interval, Line
+from surefooted.forecasting.outcomes import NEVER
 
 UNITS = (("year", 1.0), ("month", 12.0), ("week", 52.1775), ("day", 365.2425), ("hour", 8765.82))
 

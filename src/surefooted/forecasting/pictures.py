@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from surefooted.forecast.forecast import Forecast, Interval
-from surefooted.forecast.outcomes import NEVER
+from surefooted.forecasting.forecast import Forecast, Interval
+from surefooted.forecasting.outcomes import NEVER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

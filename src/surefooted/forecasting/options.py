@@ -14,6 +14,7 @@ from surefooted.problems.problem import Problem
 from surefooted.tables.baseline import Baseline
 
 AS_DESCRIBED = "as described"
+ALLOWED = (1, 10)  # years whose share α could be allowed at once
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,17 @@ class Option:
 
 
 def options(promise: dict[str, Any], allowance: float, can_tell: tuple[str, ...], words: Any) -> list[Option]:
-    """What was described, and what could be chosen or declared instead; `words` says amounts."""
+    """What was described, and what could be chosen or declared instead.
+
+    `allowance` is what α lets go in a year; `words` says amounts.
+    """
     alpha = promise["alpha"]
     found = [Option(AS_DESCRIBED, promise)]
     for factor in (2, 4):
         if 0 < alpha * factor < 0.5:
             found.append(Option(f"α = {alpha * factor:g}", promise | {"alpha": alpha * factor}))
-    if allowance > 0:
-        total = promise.get("allowance", 0.0) + allowance
+    for years in ALLOWED if allowance > 0 else ():
+        total = promise.get("allowance", 0.0) + years * allowance
         found.append(Option(f"allow {words(total)} in all", promise | {"allowance": total}))
     what = {"baseline": "tell it what the baseline earns", "rewards": "tell it the mean rewards",
             "mechanics": "tell it the mechanics"}  # fmt: skip

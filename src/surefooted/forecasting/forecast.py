@@ -19,9 +19,9 @@ from surefooted.data.counts import Counts
 from surefooted.data.history import History
 from surefooted.data.log_times import Step, parse_step
 from surefooted.errors import InvalidInput
-from surefooted.forecast.models import Models
-from surefooted.forecast.options import AS_DESCRIBED, Option, agent_of, options
-from surefooted.forecast.outcomes import Outcome, outcome
+from surefooted.forecasting.models import Models
+from surefooted.forecasting.options import AS_DESCRIBED, Option, agent_of, options
+from surefooted.forecasting.outcomes import Outcome, outcome
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
@@ -97,19 +97,19 @@ class Forecast:
 
     def __str__(self) -> str:
         """A page for people."""
-        from surefooted.forecast.wording import page
+        from surefooted.forecasting.wording import page
 
         return page(self)
 
     def figure(self) -> Any:
         """A picture: for each option, when it first explores and when it is free."""
-        from surefooted.forecast.pictures import draw
+        from surefooted.forecasting.pictures import draw
 
         return draw(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The forecast as plain values; what lies beyond the runs is None."""
-        from surefooted.forecast.wording import plain
+        from surefooted.forecasting.wording import plain
 
         return plain(self)
 

@@ -2,8 +2,8 @@
 
 If the mechanics are known, one law of the noise is drawn for all pairs. What a log reveals of the noise is censored: a
 step says only to which set its noise belongs. So laws and noise are drawn in turn (Gibbs sampling): the noise of each
-logged step given the laws and where the step led, then each law from its Dirichlet posterior. Nobody knows whether a law
-is flat or concentrated on a few values, so the prior weight of a value is drawn, too: its logarithm is uniform between
+logged step given the laws and where the step led, then each law from its Dirichlet posterior. Nobody knows whether laws
+are flat or concentrated on a few values, so the prior weight of a value is drawn, too: its logarithm is uniform between
 those of 1/n and 1, for n values. Where a log says nothing, the laws that are drawn therefore differ widely. Without
 mechanics, rows are drawn as posterior sampling draws them (`sets.posterior`).
 """
