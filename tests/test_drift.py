@@ -61,6 +61,27 @@ def test_a_change_of_where_a_pair_leads_is_found_though_the_baseline_earns_the_s
     assert drift.alarm.startswith("state 0, action 1: earns or leads")
 
 
+def test_the_evidence_of_a_pair_is_that_of_two_mixtures_against_the_best_single_law():
+    """Computed once more from the symbols, one after the other: a mixture predicts each from those before it."""
+    problem, rng = river(), np.random.default_rng(3)
+    drift, seen = Drift(known(problem), 0.01), []
+    for _ in range(125):
+        pair, reward, y = int(rng.integers(4)), float(rng.random()), int(rng.integers(2))
+        drift.add(pair // 2, pair, reward, y, own=False)
+        seen.append((pair, (y, int(4 * reward))))
+    names, logs = drift.pair_evidence()
+    (begin,) = [n for _, n, _, _ in drift._beginnings]
+    m = 8
+    for k, pair in enumerate(names):
+        q, parts = 0.0, [[x for p, x in seen[:begin] if p == pair], [x for p, x in seen[begin:] if p == pair]]
+        for symbols in parts:
+            for i, x in enumerate(symbols):
+                q += np.log((symbols[:i].count(x) + 0.5) / (i + 0.5 * m))
+        every = parts[0] + parts[1]
+        best = sum(np.log(every.count(x) / len(every)) for x in every)
+        assert abs(logs[0, k] - (q - best - np.log(2 * 4))) < 1e-9  # w_1 = 1 / 2, and 4 pairs
+
+
 def test_a_saved_test_goes_on_as_if_nothing_had_happened():
     problem, rng = river(), np.random.default_rng(0)
     one = Drift(known(problem), 0.01)

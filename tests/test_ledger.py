@@ -248,3 +248,40 @@ def test_sites_that_depend_on_each_other_need_accounts_of_their_own():
     with pytest.raises(sf.InvalidInput, match='needs accounts="own"'):
         agent = sf.CUCRL2(lottery().space, baseline=known(lottery()), alpha=0.1, condition="decisions")
         Fleet(agent, FleetRules(independent_sites=False))
+
+
+def test_a_set_proves_nothing_while_an_outcome_is_missing_or_after_one_was_lost():
+    problem = sf.problems.riverswim(3)
+    knowledge = sf.Knowledge(problem.space, successors=lambda s, a: range(3))
+    agent = sf.CUCRL2(
+        problem.space, baseline=known(problem), alpha=0.1, condition="decisions", knowledge=knowledge, delta=0.1
+    )
+    fleet = Fleet(agent)
+    fleet.add_site()
+    by_set = lambda: np.isfinite(fleet.books.shared[0].arrays.account.by_set).any()  # noqa: E731
+    fleet.ask(1, 0, 0)
+    assert by_set()  # before the first decision nothing is missing
+    fleet.books.shared[0].forget()
+    fleet.ended = True
+    fleet.ask(2, 0, 0)
+    assert not by_set()
+    for number in (1, 2):
+        assert fleet.see(number, 0.0, 0, None)
+        fleet.settle(number)
+    fleet.ended = True
+    fleet.ask(3, 0, 0)
+    assert by_set()
+    fleet.books.shared[0].forget()
+    fleet.expire(3)
+    fleet.ended = True
+    fleet.ask(4, 0, 0)
+    assert not by_set()
+
+
+def test_the_reserve_of_a_site_is_that_of_an_account_that_begins_there():
+    problem = sf.problems.riverswim(4)
+    for start in range(4):
+        account = Account(problem.space, known(problem), 0.3, 0.1)
+        account.begin(start)
+        assert Ledger(Account(problem.space, known(problem), 0.3, 0.1)).reserve(start) == account.reserve > 0
+    assert a_ledger(problem).reserve(0) == 0.0  # not strict

@@ -34,7 +34,7 @@ from scipy.special import gammaln
 from surefooted.kernels import baseline_check as kernels
 from surefooted.knowledge.baseline_check import LAMBDA, PSI, TOLERANCE
 from surefooted.tables.baseline import Baseline
-from surefooted.tables.space import Floats
+from surefooted.tables.space import Floats, Ints
 
 BINS = 4  # of rewards
 EVERY, SELDOM = 25, 200  # steps between two looks: at least this many, and this share of all
@@ -144,20 +144,22 @@ class Drift:
         """What the symbols of single pairs say."""
         if not self._beginnings:
             return None
-        (names, index), counts = np.unique(self._pairs, return_inverse=True), np.array(self._counts, dtype=np.float64)
-        fixed, n_pairs = self._fixed(counts, index, len(names)), self.space.n_pairs
-        best, found, sums = -math.inf, (0, 0), []
-        for j, n, _, then in self._beginnings:
-            before = np.append(then, np.zeros(len(counts) - len(then)))
-            logs = self._mixture(before, index, len(names)) + self._mixture(counts - before, index, len(names)) - fixed
-            logs -= math.log(j * (j + 1) * n_pairs)
-            sums.append(np.logaddexp.reduce(logs))
-            if logs.max() > best:
-                best, found = float(logs.max()), (int(names[np.argmax(logs)]), n)
-        if np.logaddexp.reduce(sums) < self.threshold:
+        names, logs = self.pair_evidence()
+        if np.logaddexp.reduce(logs, axis=None) < self.threshold:
             return None
-        pair, n = found
-        return f"{self.space.words(pair)}: earns or leads to something else than before outcome {n}"
+        j, k = np.unravel_index(int(np.argmax(logs)), logs.shape)
+        since = self._beginnings[int(j)][1]
+        return f"{self.space.words(int(names[k]))}: earns or leads to something else than before outcome {since}"
+
+    def pair_evidence(self) -> tuple[Ints, Floats]:
+        """The pairs that were seen, and ln(w_j E_jk / K) for each beginning j that is remembered, [J, pairs]."""
+        (names, index), counts = np.unique(self._pairs, return_inverse=True), np.array(self._counts, dtype=np.float64)
+        fixed, logs = self._fixed(counts, index, len(names)), []
+        for j, _, _, then in self._beginnings:
+            before = np.append(then, np.zeros(len(counts) - len(then)))
+            both = self._mixture(before, index, len(names)) + self._mixture(counts - before, index, len(names))
+            logs.append(both - fixed - math.log(j * (j + 1) * self.space.n_pairs))
+        return names, np.array(logs)
 
     @staticmethod
     def _fixed(counts: Floats, index: Any, pairs: int) -> Floats:
