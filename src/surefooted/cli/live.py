@@ -44,6 +44,8 @@ def live() -> None:
               help="Whether when an outcome arrives may depend on what it is (default: any).")  # fmt: skip
 @click.option("--people", type=click.Choice(["state", "more"]),
               help="Whether people who override or approve see more than the state (default: state).")  # fmt: skip
+@click.option("--deadline", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
+              help="In approval mode, how long a departure waits for a person (default: 24).")  # fmt: skip
 @click.option("--learner", type=click.Choice(["ucrl2", "psrl"]), help="Who proposes (default: ucrl2).")
 @click.option("--drift", type=float, help="The probability of a false alarm of change; 0: no test (default: δ / 10).")
 @click.option("--alpha", type=float, help="In place of the file's promise.")
@@ -114,9 +116,11 @@ def ask(site: str, state: str, key: str | None, store: Path, deployment: str | N
 @click.option("--noise", multiple=True, type=int, help="The observed noise, if the mechanics observe it; repeatable.")
 @click.option("--csv", "file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
               help="Many outcomes from a CSV file; - is standard input.")  # fmt: skip
+@by_whom
 @in_store
 def tell(decision: int | None, site: str | None, key: str | None, file: Path | None, noise: tuple[int, ...],
-         store: Path, deployment: str | None, as_json: bool, **given: Any) -> None:  # fmt: skip
+         who: str, note: str | None, store: Path, deployment: str | None, as_json: bool,
+         **given: Any) -> None:  # fmt: skip
     """Tell what came of DECISION: its reward, its next state, or both; or many outcomes from a CSV file.
 
     The columns of the file are decision, or site and key; then reward, next_state, action, and guardrails by name.
@@ -129,11 +133,11 @@ def tell(decision: int | None, site: str | None, key: str | None, file: Path | N
         raise click.UsageError("give an outcome, or --csv, not both")
     with advisor_of(store, deployment) as advisor:
         if file is not None:
-            tell_file(advisor, file, as_json)
+            tell_file(advisor, file, as_json, who)
             return
         values = told(advisor, **given) | ({"noise": list(noise)} if noise else {})
         before = advisor.store.last
-        advisor.tell(decision, site=site, key=key, **values)
+        advisor.tell(decision, site=site, key=key, who=who, note=note, **values)
         fresh = advisor.store.last > before
         done(as_json, "Written." if fresh else "This was known already; nothing changes.", new=fresh)
 

@@ -68,7 +68,7 @@ def number(what: str, text: str, decimal: str = ".") -> float:
         raise InvalidInput("this outcome cannot be told", [f"{what} {text!r} is not a number"]) from None
 
 
-def tell_file(advisor: "Advisor", file: Path, as_json: bool) -> None:
+def tell_file(advisor: "Advisor", file: Path, as_json: bool, who: str) -> None:
     """Tell every row of a file: each is on disk before the next; rows with a fault are named and left out."""
     text = _text(file)
     first = text.partition("\n")[0]
@@ -87,7 +87,7 @@ def tell_file(advisor: "Advisor", file: Path, as_json: bool) -> None:
     refused: list[str] = []
     for row in reader:
         try:
-            fresh = _tell_row(advisor, row, rails, decimal)
+            fresh = _tell_row(advisor, row, rails, decimal, who)
             counted["told" if fresh else "known"] += 1
         except SurefootedError as error:
             faults = "; ".join(error.faults) if isinstance(error, InvalidInput) else str(error)
@@ -100,7 +100,7 @@ def tell_file(advisor: "Advisor", file: Path, as_json: bool) -> None:
         raise SurefootedError(f"{file}: these rows were refused; the others are written\n  " + "\n  ".join(refused))
 
 
-def _tell_row(advisor: "Advisor", row: Mapping[str | None, Any], rails: list[str], decimal: str) -> bool:
+def _tell_row(advisor: "Advisor", row: Mapping[str | None, Any], rails: list[str], decimal: str, who: str) -> bool:
     """Tell one row; whether it said anything new."""
     if None in row:
         raise InvalidInput("this outcome cannot be told", ["there are more values than columns"])
@@ -113,7 +113,7 @@ def _tell_row(advisor: "Advisor", row: Mapping[str | None, Any], rails: list[str
         raise InvalidInput("no such decision", [f"decision {decision!r} is not a whole number"])
     before = advisor.store.last
     number = int(decision) if decision else None
-    advisor.tell(number, site=values.get("site") or None, key=values.get("key") or None, **given)
+    advisor.tell(number, site=values.get("site") or None, key=values.get("key") or None, who=who, **given)
     return advisor.store.last > before
 
 

@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefooted import solve
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.forecasting.models import Models
+from surefooted.forecasting.options import exact_baseline
 from surefooted.live.advisor import Advisor
 from surefooted.live.deployments import LiveStore
-from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Floats
@@ -92,12 +91,6 @@ def baseline_of(file: ProblemFile, source: Source = "file", seed: int = 0) -> Es
     low, high = np.quantile(gains, INTERVAL)
     known = Baseline(file.baseline.policy, float(gains.mean()), bias)
     return Estimate(known, "log", float(low), float(high), file.history.used, per)
-
-
-def exact_baseline(problem: Problem) -> Baseline:
-    """The baseline of a problem whose table is known, with its exact gain and bias."""
-    played = solve.gain_and_bias(problem.mdp, problem.baseline)
-    return Baseline(problem.baseline, float(played.gains[problem.start]), played.bias)
 
 
 def logged(file: ProblemFile) -> Counts | None:

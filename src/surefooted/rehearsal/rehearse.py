@@ -13,13 +13,14 @@ from surefooted.arrays import is_whole
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.forecasting.models import Models
+from surefooted.forecasting.options import exact_baseline
 from surefooted.live import open as open_store
 from surefooted.live.advisor import Advisor
 from surefooted.live.decision import MODES, Mode
 from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
 from surefooted.rehearsal.client import Client
-from surefooted.rehearsal.deploying import SOURCES, Source, baseline_of, deploy, exact_baseline
+from surefooted.rehearsal.deploying import SOURCES, Source, baseline_of, deploy
 from surefooted.rehearsal.oracle import Exact, examine
 from surefooted.rehearsal.script import BEGINS, Adversity, Seen, World, Year, length_of
 from surefooted.tables.space import Space
@@ -141,6 +142,9 @@ def rehearse(
     source = source or ("file" if file.baseline.is_known else "world")
     baseline = exact_baseline(truth) if source == "world" else baseline_of(file, source, seed).baseline
     n = steps or max(1, round(file.step.per_year if file.step is not None else WITHOUT_A_STEP))
+    length = length_of(file.step)
+    # so that, if nobody ever answers, all sites are decided within the step
+    options.setdefault("deadline", min(24.0, length.total_seconds() / 3_600 / (4 * sites)))
     names = tuple(f"site {i + 1}" for i in range(sites)) if sites > 1 else ("the site",)
     with tempfile.TemporaryDirectory(prefix="surefooted-") as folder:
         path = Path(store) if store is not None else Path(folder) / "rehearsal.db"
@@ -151,7 +155,7 @@ def rehearse(
         deaths = fate.choice(np.arange(2, 2 * n * sites + 1), min(adversity.crashes, 2 * n * sites - 1), replace=False)
         client = Client(path, NAME, fate, {int(call) for call in deaths})
         try:
-            year = Year(client, World(truth, rng), names, adversity, length_of(file.step))
+            year = Year(client, World(truth, rng), names, adversity, length)
             seen = year.play(n, progress)
         finally:
             client.close()

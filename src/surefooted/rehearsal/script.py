@@ -171,16 +171,16 @@ class Year:
     def _answer(self, decision: dict[str, Any], now: datetime) -> dict[str, Any]:
         """What a person says to a departure; the decision as it stands then."""
         n, u, seen = int(decision["id"]), self.rng.random(), self.seen
-        later = now + timedelta(hours=1)
+        soon = now + timedelta(seconds=1)
         if u < self.adversity.unanswered:
             seen.unanswered += 1
-            late = now + timedelta(days=1, minutes=1)
-            return dict(self._decision_after(n, late))
+            late = datetime.fromisoformat(decision["deadline"]) + timedelta(seconds=1)
+            return self._decision_after(n, late)
         what = "reject" if u < self.adversity.unanswered + self.adversity.rejected else "approve"
         try:
-            answered = dict(self.client.call(what, later, decision=n, who="rehearsal"))
+            answered = dict(self.client.call(what, soon, decision=n, who="rehearsal"))
         except Refused:  # it was answered before the process died
-            answered = dict(self.client.call("decision", later, id=n))
+            answered = dict(self.client.call("decision", soon, id=n))
         if what == "reject":
             seen.rejected += 1
         else:
@@ -204,7 +204,7 @@ class Year:
             after = t + int(self.rng.integers(1, adversity.most_late + 1))
             self.due.append((after, lambda then: self._tell(n, told, twice, then)))
         else:
-            self._tell(n, told, twice, now + timedelta(hours=2))
+            self._tell(n, told, twice, now + self.length / 8)
 
     def _tell(self, n: int, told: dict[str, Any], twice: bool, now: datetime) -> None:
         for _ in range(1 + twice):
