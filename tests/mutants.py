@@ -33,7 +33,7 @@ LIST = Path(__file__).with_suffix(".txt")
 PAGE = ROOT / "docs" / "mutants.md"
 JOBS = 2
 TIMEOUT = 900  # seconds: a mutant that takes longer is noticed, too
-COPIED = ("src", "tests")  # what the tests of mutants need
+COPIED = ("src", "tests", "examples")  # what the tests of mutants need
 
 
 @dataclass(frozen=True)

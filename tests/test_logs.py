@@ -167,6 +167,18 @@ def test_rows_of_several_sites_are_never_pooled_silently(tmp_path):
     assert read_history(two, SPACE, site="1 / A").used == 3
 
 
+def test_episodes_of_each_site_begin_after_an_end():
+    rows = [
+        {"machine": m, "state": s, "action": 0, "reward": 1, "next_state": y, "terminated": y == 2}
+        for s, y in ((0, 1), (1, 2), (0, 2))
+        for m in ("m1", "m2")
+    ]
+    for batch in (1, 100):
+        both = read_history(rows, SPACE, pool=True, batch=batch)
+        assert both.used == 6 and both.episodes == 4
+        assert read_history(rows, SPACE, site="m1", batch=batch).episodes == 2
+
+
 def test_conditions_choose_rows_but_never_by_their_outcome(tmp_path):
     more = ["2024-01-01,7", "2025-01-01,8", "2025-01-02,9"]
     lines = [f"{date},{line}" for date, line in zip(more, LINES, strict=True)]

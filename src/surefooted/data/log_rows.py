@@ -84,12 +84,13 @@ class Rows:
         self.examples: defaultdict[str, list[Example]] = defaultdict(list)
         self._parts: list[tuple[int, str]] = []  # rows before each file
         self._known: dict[str, int] = {}  # the number of each episode by its name
+        self._unnamed = False  # whether the log does not name its episodes
         self._waiting = _nothing_waits(1)
 
     @property
     def episodes(self) -> int:
         """Episodes that have a row."""
-        return len(self._known) or int(self.tally[BEGUN])
+        return int(self.tally[BEGUN]) if self._unnamed else len(self._known)
 
     def add(self, batch: Batch) -> None:
         """Read more rows."""
@@ -101,8 +102,8 @@ class Rows:
         self._make_room(len(self._known))
         out = Steps(np.empty(2 * n, dtype=np.int64), np.empty(2 * n), np.empty(2 * n, dtype=np.int64))
         found = Walked(np.zeros(n, dtype=np.int64), np.empty((n, 3), dtype=np.int64), self.tally)
-        unnamed = "episode" not in batch.columns and not batch.found.sites
-        done, bad = follow_rows(rows, self.rows, unnamed, self._waiting, out, found)
+        self._unnamed = "episode" not in batch.columns
+        done, bad = follow_rows(rows, self.rows, self._unnamed, self._waiting, out, found)
         for code, reason in VERDICTS.items():
             reasons.add(reason, found.verdict == code)
         reasons.add(TOO_LATE, late)

@@ -120,7 +120,7 @@ def read_history(
     history = History(
         rows.counts, rows.rows - rows.left_out, rows.used, rows.episodes, unusable, examples,
         left_out=rows.left_out,
-        sites=dict(rows.sites),
+        sites={name: number for name, number in rows.sites.items() if number},
         gaps=int(rows.tally[GAPS]),
         skipped=int(rows.tally[SKIPPED]),
         alike=int(rows.tally[ALIKE]),
