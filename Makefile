@@ -15,14 +15,20 @@ LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
+.PHONY: help demo demo-live test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.installed ## The paper's inventory experiment, whole: 100 realisations of UCRL2 and of CUCRL2 at three values of α
 	@$(BIN)/surefooted reproduce inventory --out demo/inventory
 	@echo; echo "Done. Open demo/inventory/report.html, or look at demo/inventory/figures/overview.png."
+
+demo-live: $(VENV)/.installed ## A year of a shop with an advisor, rehearsed: late and lost outcomes, overrides, kill -9, and an exact verdict
+	@rm -rf demo/live && mkdir -p demo/live
+	@$(BIN)/surefooted live rehearse examples/shop.toml --allowance 300 --store demo/live/shop.db --report demo/live/shop.html
+	@echo; $(BIN)/surefooted live status --store demo/live/shop.db
+	@echo; echo "Done. Open demo/live/shop.html; docs/going-live.md shows how to do this with your own problem."
 
 test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be compiled)
 	@echo "Running the tests"

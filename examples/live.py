@@ -1,10 +1,10 @@
-"""A shop asks the advisor every day for two years, as a planner would: late sales figures, overrides, a stocktaking.
+"""Run an advisor for two shops through a year: late rewards, an override, a pause, and a journal that can be checked.
 
-The advisor knows the states, the actions, and today's policy with its gain and bias. Its store is a file: run the
-script again with the path of that file, and it goes on where it stopped. It prints one line a quarter, and the account.
+The advisor knows the states, the actions, and today's policy with its gain and bias. It learns everything else. The
+script prints a line with the reason whenever a shop departs from today's policy for the first time, and the account at
+the end. `surefooted live` does the same from the command line: docs/going-live.md.
 """
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,48 +12,44 @@ import numpy as np
 
 import surefooted as sf
 
-DAYS, LATE = 730, 3  # sales figures arrive three days late
+DAYS, SHOPS = 365, ("high street", "station")
 
 
 def main() -> None:
-    """Ask and tell for two years, and print what a planner would want to see."""
+    """Ask every day in both shops, and tell rewards two days late."""
     problem = sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1))
     known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
     baseline = sf.Baseline(problem.baseline, known.gain, known.bias)
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()) / "shop.db"
-    with sf.live.open(place) as store:
-        if "shop" not in store.deployments():
-            shop = store.create_deployment("shop", space=problem.space, baseline=baseline, alpha=0.2, strict=False)
-            shop.add_site("high street")
-        shop = store.deployment("shop")
-        rng, stock, late = np.random.default_rng(0), problem.start, list[tuple[sf.live.Decision, float]]()
-        departures = 0
-        first = int(shop.status()["decisions"])
-        shop.relocate("high street", stock, "the script begins", who="the script")
-        for day in range(first, first + DAYS):
-            decision = shop.ask("high street", stock, key=f"day {day}")
-            departures += decision.departs
-            if day % 91 == 90:
-                print(f"day {day:>4}: {departures:>3} departures so far. {decision.reason}")
-            action = decision.action
-            if day % 100 == 50:  # the planner knows better today
-                action = int(rng.choice(problem.space.actions(stock)))
-                shop.tell(decision, action=action)
-            sold, stock = problem.mdp.draw(rng, problem.space.pair(stock, action))
-            late.append((decision, float(sold)))
-            if len(late) > LATE:
-                told, earned = late.pop(0)
-                shop.tell(told, reward=earned)
-            if day % 200 == 150:
-                stock = int(rng.integers(problem.space.n_states))
-                shop.relocate("high street", stock, "stocktaking", who="Ada")
-        for decision, _ in late:
-            shop.expire(decision, note="the year is closed")
-        status = shop.status()
-        (account,) = status["accounts"]
-        saved, balance = account["saved_up"], account["balance"]
-        print(f"after {status['decisions']} days: balance {balance:.2f}, saved up {saved:.2f},")
-        print(f"departures are proved to be worth {account['departures']:.2f}; verified: {store.verify().is_whole}")
+    rng, stock, late, departed = np.random.default_rng(0), dict.fromkeys(SHOPS, problem.start), [], set()
+    with tempfile.TemporaryDirectory() as folder, sf.live.open(Path(folder) / "shops.db") as store:
+        advisor = store.create_deployment("shops", space=problem.space, baseline=baseline, alpha=0.1, allowance=10.0)
+        for shop in SHOPS:
+            advisor.add_site(shop)
+        for day in range(DAYS):
+            if day == 100:
+                advisor.pause("station", who="Ada", note="the roof leaks")
+            if day == 107:
+                advisor.resume("station", who="Ada")
+            for shop in SHOPS:
+                decision = advisor.ask(shop, stock[shop], key=f"day {day}")  # also says where yesterday's decision led
+                action = decision.action
+                if decision.departs and shop not in departed:
+                    departed.add(shop)
+                    print(f"day {day:>3}, {shop}: {decision.reason}")
+                if day == 200:  # the planner orders nothing today
+                    action = 0
+                    advisor.tell(decision, action=action)
+                reward, stock[shop] = problem.mdp.draw(rng, problem.space.pair(decision.state, action))
+                late.append((day + 2, decision, reward))
+            for _, decision, reward in [entry for entry in late if entry[0] <= day]:
+                advisor.tell(decision, reward=reward)
+            late = [entry for entry in late if entry[0] > day]
+        rows, account = advisor.table(), advisor.status()["accounts"][0]
+        earned = sum(row["reward"] or 0.0 for row in rows)
+        print(f"{sum(row['departs'] for row in rows)} of {len(rows)} decisions departed from today's policy")
+        print(f"earned {earned:.1f} so far, without the {len(late)} rewards that have not arrived")
+        print(f"in the account: {account['balance']:.1f}")
+        print(f"the journal is whole: {store.verify().is_whole}")
 
 
 if __name__ == "__main__":

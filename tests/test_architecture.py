@@ -14,7 +14,7 @@ import surefooted
 PACKAGE = Path(surefooted.__file__).parent
 ORDER = [
     {"errors"},
-    {"arrays", "codec", "own_code"},
+    {"arrays", "codec", "own_code", "pages"},
     {"kernels"},
     {"tables"},
     {"data"},
@@ -29,6 +29,7 @@ ORDER = [
     {"simulation"},
     {"evaluation"},
     {"forecasting"},
+    {"rehearsal"},
     {"bandits"},
     {"gym"},
     {"testing"},

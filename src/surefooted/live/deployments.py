@@ -85,7 +85,7 @@ class LiveStore(Store):
             id_ = int(self.read("SELECT coalesce(max(id), 0) + 1 FROM deployments")[0][0])
             self.write("INSERT INTO deployments VALUES (?, ?, ?, ?)", id_, name, definition.fingerprint, data)
             self.append(id_, "deployment", body | digests)
-            self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": note})
+            self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": None})
         return Advisor(self, id_, name, Definition.decode(data))
 
     def _inherited(self, space: Space, inherits: str | None, counts: Counts | None) -> tuple[Counts | None, str, bool]:

@@ -1,0 +1,77 @@
+"""What there is to see and to check: `live journal`, `verify`, `export`, `report`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from surefooted.cli.live_store import advisor_of, done, in_store, opened
+from surefooted.cli.output import print_json
+from surefooted.errors import SurefootedError
+
+
+@click.command()
+@click.option("--since", type=click.IntRange(min=0), default=0, help="Only events after this one.")
+@click.option("--last", type=click.IntRange(min=1), help="Only so many events, the newest.")
+@in_store
+def journal(since: int, last: int | None, store: Path, deployment: str | None, as_json: bool) -> None:
+    """Print the journal, one event a line; with --json as JSON lines."""
+    from collections import deque
+
+    from surefooted.live.lines import date, in_words
+
+    with advisor_of(store, deployment) as advisor:
+        sites = [site["name"] for site in advisor.status()["sites"]]
+        rails = advisor.definition.rules.guardrails
+        events = advisor.journal(since)
+        for event in deque(events, maxlen=last) if last is not None else events:
+            said = in_words(event, advisor.space, sites, rails)
+            if as_json:
+                entry = {"event": event.n, "time": event.at, "kind": event.kind, "words": said, "body": event.body}
+                click.echo(json.dumps(entry, ensure_ascii=False))
+            else:
+                click.echo(f"{event.n:>6}  {date(event.at)}  {event.kind:<10}  {said}")
+
+
+@click.command()
+@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), required=True, envvar="SUREFOOTED_STORE",
+              help="The store; without the option, the environment variable SUREFOOTED_STORE.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def verify(store: Path, as_json: bool) -> None:
+    """Check every event and make every decision again from the journal alone; exit code 1 if anything differs."""
+    with opened(store) as held:
+        found = held.verify()
+    if as_json:
+        facts = {"events": found.events, "decisions": found.decisions, "faults": found.faults}
+        print_json(facts | {"is_whole": found.is_whole})
+    if not found.is_whole:
+        raise SurefootedError(f"{store} is not whole:\n  " + "\n  ".join(found.faults))
+    if not as_json:
+        click.echo(f"{store} is whole: {found.events} events, and {found.decisions} decisions made again.")
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--format", "format_", type=click.Choice(["csv", "parquet", "jsonl"]), help="By default FILE's ending.")
+@in_store
+def export(file: Path, format_: str | None, store: Path, deployment: str | None, as_json: bool) -> None:
+    """Write one row for each decision and what came of it to FILE (.csv, .parquet or .jsonl)."""
+    with advisor_of(store, deployment) as advisor:
+        advisor.export(file, format_)  # type: ignore[arg-type]
+        done(as_json, f"Written to {file}.", file=str(file))
+
+
+@click.command()
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="By default NAME.html beside the store.")
+@in_store
+def report(out: Path | None, store: Path, deployment: str | None, as_json: bool) -> None:
+    """Write one HTML page: accounts over time, departures, overrides, alarms, decisions with reasons."""
+    from surefooted.live.page import write_report
+
+    with advisor_of(store, deployment) as advisor:
+        path = out or store.with_name(f"{advisor.name}.html")
+        write_report(advisor, path)
+        done(as_json, f"Written to {path}.", file=str(path))
+
+
+COMMANDS = (journal, verify, export, report)
