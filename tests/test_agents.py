@@ -14,7 +14,8 @@ import pytest
 import adversarial
 from surefooted import solve
 from surefooted.agents import effort
-from surefooted.agents.cucrl2 import CERTIFICATES, CUCRL2
+from surefooted.agents.average_settings import CERTIFICATES
+from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 from surefooted.errors import InvalidInput, SurefootedError

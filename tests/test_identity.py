@@ -222,8 +222,8 @@ def test_states_of_other_kinds_versions_and_garbage_are_refused(name):
     for other in MAKE:
         if other != name:
             refused(agent, played(other, 7).state_dict())
-    later = state | {"identity": state["identity"] | {"format": 2}}
-    assert refused(agent, later).faults == ("format: 2 in the state, 1 in this agent",)
+    later = state | {"identity": state["identity"] | {"format": 3}}
+    assert refused(agent, later).faults == ("format: 3 in the state, 2 in this agent",)
     for key in state:
         refused(agent, {other: value for other, value in state.items() if other != key})
     refused(agent, state | {"another": 1})

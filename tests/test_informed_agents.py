@@ -862,9 +862,9 @@ def episodic_stock():
 @pytest.mark.parametrize("knowledge", ['["mechanics"]', '["rewards", "mechanics"]', '"successors"'])
 def test_a_study_tells_its_agents_what_it_says(kind, knowledge):
     study = study_of(kind, knowledge)
-    problem = building.check(study)
+    problem = building.check(study, allow_code=True)
     for setting in study.settings:
-        agent = building.build_agent(study, setting, problem, np.random.SeedSequence(0))
+        agent = building.build_agent(study, setting, problem, np.random.SeedSequence(0), allow_code=True)
         assert (belief_of(agent).knowledge is not None) == (setting.agent == "told")
         run_of(problem, agent, 40, 0)
         assert not agent.contradictions
@@ -874,25 +874,25 @@ def test_a_study_with_knowledge_runs_and_its_resolved_text_is_the_same_study(tmp
     study = study_of()
     again = studies.parse(tomllib.loads(study.to_toml()))
     assert again == study
-    results = studies.run_study(study, tmp_path / "out", jobs=1)
+    results = studies.run_study(study, tmp_path / "out", jobs=1, allow_code=True)
     assert len(results.runs) == 2
 
 
 @pytest.mark.parametrize("kind", ["CUCRL2", "CUCBVI"])
 def test_a_study_gives_its_agents_a_log(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    problem = building.check(study_of(kind))
+    problem = building.check(study_of(kind), allow_code=True)
     optimist = UCRL2(problem.space) if problem.horizon is None else UCBVI(problem.space, problem.horizon)
     write_history(tmp_path / "log.csv", run_of(problem, optimist, 200, 1))
     study = study_of(kind, more='history = "log.csv"')
-    building.check(study)
-    told = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0))
+    building.check(study, allow_code=True)
+    told = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0), allow_code=True)
     assert told.learner.counts.total == 200 and belief_of(told).knowledge is not None
     run_of(problem, told, 40, 1)
     assert not told.contradictions
     missing = study_of(kind, more='history = "nowhere.csv"')
     with pytest.raises(sf.SurefootedError, match=r"nowhere\.csv"):
-        building.check(missing)
+        building.check(missing, allow_code=True)
 
 
 def test_a_study_takes_a_directory_of_logs_and_notices_a_change_in_it(tmp_path):
@@ -906,14 +906,14 @@ def test_a_study_takes_a_directory_of_logs_and_notices_a_change_in_it(tmp_path):
     text = 'name = "x"\nsteps = 50\nproblem = {name = "stock.npz"}\n[agents.a]\nkind = "UCRL2"\nhistory = "logs"\n'
     (tmp_path / "study.toml").write_text(text)
     study = studies.read(tmp_path / "study.toml")
-    problem = building.check(study)
-    agent = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0))
+    problem = building.check(study, allow_code=True)
+    agent = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0), allow_code=True)
     assert agent.counts.total == 100
     (logs / ".hidden").write_text("no log")
-    building.check(study)
+    building.check(study, allow_code=True)
     (logs / "2.csv").rename(logs / "3.csv")
     with pytest.raises(InvalidInput, match="has changed since"):
-        building.check(study)
+        building.check(study, allow_code=True)
 
 
 def test_a_log_is_looked_for_beside_the_study_as_a_problem_is(tmp_path):
@@ -921,13 +921,13 @@ def test_a_log_is_looked_for_beside_the_study_as_a_problem_is(tmp_path):
     stock().save(tmp_path / "stock.npz")
     text = 'name = "x"\nsteps = 50\nproblem = {name = "stock.npz"}\n[agents.a]\nkind = "UCRL2"\nhistory = "log.csv"\n'
     (tmp_path / "study.toml").write_text(text)
-    building.check(studies.read(tmp_path / "study.toml"))
+    building.check(studies.read(tmp_path / "study.toml"), allow_code=True)
 
 
 @pytest.mark.parametrize("knowledge", ['["luck"]', '"luck"', '["mechanics", "luck"]'])
 def test_a_study_with_unknown_knowledge_is_refused(knowledge):
     with pytest.raises(InvalidInput, match="there is no part 'luck'"):
-        building.check(study_of(knowledge=knowledge))
+        building.check(study_of(knowledge=knowledge), allow_code=True)
 
 
 # -- Gymnasium --------------------------------------------------------------------------------------------------------
@@ -1020,8 +1020,10 @@ def test_a_study_may_tell_the_noise_or_import_what_is_known(tmp_path, monkeypatc
     for name, knowledge in (("told", '["mechanics", "noise"]'), ("own", '"what_we_know:known"')):
         text += f'[agents.{name}]\nkind = "CUCRL2"\nbounded = false\nknowledge = {knowledge}\n'
     study = studies.parse(tomllib.loads(text))
-    problem = building.check(study)
-    told, own = (building.build_agent(study, s, problem, np.random.SeedSequence(0)) for s in study.settings)
+    problem = building.check(study, allow_code=True)
+    told, own = (
+        building.build_agent(study, s, problem, np.random.SeedSequence(0), allow_code=True) for s in study.settings
+    )
     run_of(problem, told, 300, 1)
     assert belief_of(told).noise.values[0].sum() == 300 and not told.contradictions
     assert belief_of(own).knowledge.declared.reward_mean is not None

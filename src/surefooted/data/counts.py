@@ -98,7 +98,8 @@ class Counts:
     def _add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count steps that are known to be possible, with rewards counted from `low` as the sums are."""
         done = 0
-        if not len(pairs) == len(rewards) == len(next_states):
+        flat = np.ndim(pairs) == np.ndim(rewards) == np.ndim(next_states) == 1
+        if not (flat and len(pairs) == len(rewards) == len(next_states)):
             raise InvalidInput("these steps cannot be counted", self._faults(pairs, rewards, next_states))
         while done < len(pairs):
             sums = (self.visits, self.reward_sum, self.reward_square)

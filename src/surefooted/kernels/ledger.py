@@ -35,6 +35,7 @@ class Slots(NamedTuple):
     guess: Floats  # [slots], made when it was decided
     loss: Floats  # [slots], its worst outcome
     least: Floats  # [slots], what it is worth on average at least, as of when it was decided; at most 0
+    by_set: Floats  # [slots], the same by its worst outcome and by the set alone; it may be positive
     number: Ints  # [slots], departures are numbered in the order of the decisions
     renewed: Ints  # [slots], how often the proved bound had been renewed when it was decided
 
@@ -160,15 +161,16 @@ def await_evidence(ledger: Ledger, choice: int, before: float, after: float) -> 
 
 @njit
 def put_down(ledger: Ledger, slot: int, place: int, choice: int) -> None:
-    """A departure was decided: from now on it counts at its worst."""
+    """A departure was decided: from now on it counts at its worst, or at what the set says of it if that is better."""
     account, slots, now = ledger.account, ledger.slots, ledger.now
     loss = worst(account, place)
     slots.seen[slot], slots.value[slot], slots.loss[slot] = UNSEEN, loss, loss
     slots.guess[slot] = guess_worth(account, place, choice)
     slots.least[slot] = min(least_worth(ledger, place, choice), 0.0)  # it may turn out not to be played
+    slots.by_set[slot] = max(loss, float(account.by_set[choice]))
     now[MADE] += 1.0
     slots.number[slot], slots.renewed[slot] = int(now[MADE]), int(now[RENEWED])
-    account.now[PROVED] += loss
+    account.now[PROVED] += min(slots.by_set[slot], 0.0)
     now[CARRIED] += slots.least[slot]
     now[LOWEST] += loss
     now[OPEN] += 1.0
@@ -204,6 +206,8 @@ def close(ledger: Ledger, slot: int, place: int, choice: int, outcome: float, wa
         value = outcome - (account.worth[place] + account.terms.gain)
         place_bets(account.bets, max(value, slots.loss[slot]), slots.guess[slot])
         now[LAST_SETTLED] = max(now[LAST_SETTLED], float(slots.number[slot]))
+        if slots.renewed[slot] == int(now[RENEWED]):  # it was played: what the set says of it counts whole
+            account.now[PROVED] += max(slots.by_set[slot], 0.0)
         slots.seen[slot] = FREE
         now[OPEN] -= 1.0
     await_evidence(ledger, choice, waiting, -1.0)
@@ -222,8 +226,9 @@ def take_back(ledger: Ledger, slot: int, choice: int) -> None:
     """
     account, slots, now = ledger.account, ledger.slots, ledger.now
     if slots.renewed[slot] == int(now[RENEWED]):
-        proved_then, carried = account.now[PROVED] - slots.loss[slot], now[CARRIED] - slots.least[slot]
-        account.now[PROVED] = proved_then - OUTWARDS * (abs(proved_then) - slots.loss[slot])
+        charged = min(slots.by_set[slot], 0.0)
+        proved_then, carried = account.now[PROVED] - charged, now[CARRIED] - slots.least[slot]
+        account.now[PROVED] = proved_then - OUTWARDS * (abs(proved_then) - charged)
         now[CARRIED] = carried - OUTWARDS * (abs(carried) + abs(slots.least[slot]))
     slots.seen[slot] = FREE
     lowest = now[LOWEST] - slots.loss[slot]
@@ -252,7 +257,7 @@ def prove_again(ledger: Ledger) -> None:
     for choice in range(len(ledger.account.by_set)):
         ledger.account.by_set[choice] = -math.inf
     for i in range(len(ledger.slots.least)):
-        ledger.slots.least[i] = ledger.slots.loss[i]
+        ledger.slots.least[i] = ledger.slots.by_set[i] = ledger.slots.loss[i]
     ledger.account.now[PROVED] = ledger.now[CARRIED] = ledger.now[LOWEST]
     ledger.now[RENEWED] += 1.0
     renew(ledger)

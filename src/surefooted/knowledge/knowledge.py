@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surefooted.arrays import real_numbers
 from surefooted.codec import record
 from surefooted.data.counts import Counts
 from surefooted.knowledge import wording
@@ -180,7 +181,9 @@ class Knowledge:
         is the noise of the steps, if it was observed.
         """
         counts = Counts(self.space, bounded=False, stages=1 + max(np.max(pairs, initial=0), 0) // self.space.n_pairs)
-        rows, earned, led = counts.check_steps(pairs, rewards, next_states)
+        faults: list[str] = []
+        earned = real_numbers("rewards", rewards, faults)  # a reward that is no number is one of the contradictions
+        rows, _, led = counts.check_steps(pairs, np.zeros(earned.shape), next_states)
         steps = (rows, self.declared.space.money.counted(earned), led)
         told = None if noise is None else np.asarray(noise).reshape(steps[0].size, -1)
         found = impossible_steps(self.declared, *steps, told)
