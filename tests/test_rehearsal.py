@@ -123,7 +123,7 @@ def test_the_verdict_notices_what_was_acknowledged_and_is_missing(machine, tmp_p
     with sf.live.open(tmp_path / "x.db") as store:
         advisor, seen = store.deployment(NAME), found.seen
         assert _missing(advisor, seen) == [] == list(found.faults)
-        (where, (n, label)), *_ = seen.asked.items()
+        (where, (n, _)), *_ = seen.asked.items()
         other = replace(seen, asked={**seen.asked, where: (n, "dance"), ("the site", "never"): (99, "run")})
         assert [fault.split(" ")[1] for fault in _missing(advisor, other)] == [str(n), "99"]
         assert len(_missing(advisor, replace(seen, told={n: seen.told[n] + 0.01, 99: 0.0}))) == 2
