@@ -126,12 +126,14 @@ def test_many_outcomes_come_from_a_csv_file_as_an_office_writes_it(machine):
     for i in range(4):
         ids.append(said("ask", "hall", "fine", "--key", f"day {i}")["id"])
     rows = [f"{ids[0]};;;12,50;fine", ";hall;day 1;1.000,5;fine", ";hall;day 2;99,25;fine", ";hall;day 9;1,0;fine"]
+    rows += [";hall;day 3;12.50;fine", ";hall;day 3;1.000;fine"]  # these could mean two numbers each
     Path("week.csv").write_text(
         "\ufeffdecision;site;key;reward;next_state\n" + "\n".join(rows) + "\n", encoding="utf-8"
     )
     shown = run("tell", "--csv", "week.csv", code=1)
-    assert "2 outcomes written, 0 known already, 2 refused." in shown.output
+    assert "2 outcomes written, 0 known already, 4 refused." in shown.output
     assert "line 3: " in shown.output and "outside [-90, 100] €" in shown.output  # 1.000,5 is a thousand
+    assert "line 6: reward '12.50'" in shown.output and "line 7: reward '1.000'" in shown.output
     assert "line 5: nothing was asked at site hall with key 'day 9'" in shown.output
     again = "decision,reward,next_state\n" + f"{ids[0]},12.5,fine\n{ids[3]},7,\n"
     assert said("tell", "--csv", "-", stdin=again) == {"told": 1, "known": 1, "refused": []}

@@ -8,12 +8,11 @@ import pytest
 
 import surefooted as sf
 from surefooted.evaluation.decisions import advantages
-from surefooted.live import outcomes
 from surefooted.live.curve import curves
 from surefooted.live.feasibility import feasibility
 from surefooted.rehearsal import Adversity, baseline_of, deploy, rehearse
 from surefooted.rehearsal.oracle import examine
-from surefooted.rehearsal.rehearse import NAME
+from surefooted.rehearsal.rehearse import NAME, _missing
 from surefooted.rehearsal.script import World
 from test_live_cli import MACHINE, ROOT
 
@@ -56,40 +55,78 @@ def test_in_approval_people_say_yes_no_and_nothing(machine):
     assert found.exact.departures <= found.seen.approved
 
 
-def test_the_oracle_counts_by_hand_and_what_is_drawn_is_never_above_it(machine, tmp_path):
-    rehearse(machine, steps=80, adversity=replace(CALM, late=0.3), allowance=3_000.0, store=tmp_path / "x.db", seed=5)
-    truth = machine.true_problem()
+def by_hand(advisor, truth, allowance):
+    """What departures are worth after each decision, and the margins, from the export and a table of advantages."""
     exact = sf.solve.gain_and_bias(truth.mdp, truth.baseline)
-    worth = advantages(truth.mdp, exact.gain, exact.bias)
+    gain, space = float(exact.gains[truth.start]), truth.space
+    each = advantages(truth.mdp, gain, exact.bias)
+    worth = []
+    for row in advisor.table():
+        counts = (row["departs"] or row["status"] == "approved") and not row["override"]
+        pair = space.pair(space.state_names.index(row["state"]), space.action_names.index(row["asked"]))
+        worth.append(each[pair] if counts else 0.0)
+    return np.cumsum(worth), allowance + 0.05 * gain * np.arange(1, len(worth) + 1) + np.cumsum(worth)
+
+
+def standing_still(machine):
+    """Another truth, in which nothing ever changes and repairing costs 190 each time."""
+    space, rows = machine.space, [(s, a, s, 1.0) for s in range(3) for a in range(2)]
+    state, action, after, mass = (np.array(column) for column in zip(*rows, strict=True))
+    mdp = sf.TabularMDP.from_transitions(
+        state, action, after, mass, np.where(action == 0, 100.0, -90.0), n_states=3, rewards=(space.low, space.high),
+        unit=space.unit, states=space.state_names, actions=space.action_names,
+    )  # fmt: skip
+    return replace(machine.true_problem(), mdp=mdp, mechanics=None, laws=())
+
+
+def test_the_oracle_counts_by_hand_and_what_is_drawn_is_never_above_it(machine, tmp_path):
+    rough = replace(CALM, late=0.3, overrides=0.3)
+    rehearse(machine, steps=150, adversity=rough, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
+    truth = machine.true_problem()
     with sf.live.open(tmp_path / "x.db") as store:
         advisor = store.deployment(NAME)
-        found, played = examine(advisor, truth), list(outcomes.outcomes(advisor.journal(), 0))
-        (curve,) = curves(advisor)
-    mine = np.cumsum([worth[each.pair] if each.body["departs"] else 0.0 for each in played])
-    margin = 3_000.0 + 0.05 * exact.gain * np.arange(1, 81) + mine
-    assert found.departures == sum(each.body["departs"] for each in played) >= 3
-    assert found.worth == pytest.approx(mine[-1]) and found.margin == pytest.approx(margin.min())
-    assert len(curve.departures) == found.departures
-    assert max(curve.balance) <= max(curve.margin) and min(curve.margin) >= 0
-    assert all(low <= high + 1e-9 for low, high in zip(curve.balance, curve.margin, strict=True))
-    assert curve.margin[-1] <= margin[-1]  # what is proved is never above the truth
+        found, (curve,), rows = examine(advisor, truth), curves(advisor), advisor.table()
+        worth, margin = by_hand(advisor, truth, 3_000.0)
+        opening = advisor.machine().fleet.books.shared[0].opening(0.0)  # the allowance minus the reserve of the site
+    departed = [row for row in rows if row["departs"]]
+    assert found.departures == sum(not row["override"] for row in departed) >= 3
+    assert any(row["override"] for row in departed)
+    assert found.worth == pytest.approx(worth[-1]) and found.margin == pytest.approx(margin.min())
+    assert (found.broken, found.too_high) == (0, 0)
+    asked = {row["time"]: i for i, row in enumerate(rows)}
+    assert len(curve.departures) == len(departed)
+    at, level = curve.departures[0]
+    first = asked[departed[0]["time"]]
+    assert at.isoformat(timespec="microseconds") == departed[0]["time"]
+    assert level == pytest.approx(opening + 0.05 * found.gain * (first + 1) - departed[0]["deposit"])
+    for time, drawn, usable in zip(curve.time, curve.margin, curve.balance, strict=True):
+        i = asked.get(time.isoformat(timespec="microseconds"))
+        assert usable <= drawn + 1e-9 and drawn >= 0
+        assert i is None or drawn <= margin[i]  # what is proved is never above the truth
 
 
-def test_the_verdict_notices_a_broken_promise_and_a_wrong_journal(machine, tmp_path):
-    """The oracle is told of another truth, in which repairing breaks the machine."""
-    found = rehearse(machine, steps=60, adversity=CALM, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
-    truth, space = machine.true_problem(), machine.space
-    rows = [(s, a, s, 1.0) for s in range(3) for a in range(2)]
-    state, action, after, mass = (np.array(column) for column in zip(*rows, strict=True))
-    means = np.where(action == 0, 100.0, -90.0)
-    mdp = sf.TabularMDP.from_transitions(
-        state, action, after, mass, means, n_states=3, rewards=(space.low, space.high), unit=space.unit,
-        states=space.state_names, actions=space.action_names,
-    )  # fmt: skip
+def test_the_verdict_notices_a_broken_promise(machine, tmp_path):
+    """The oracle is told of another truth, and of no allowance: it must find every decision with a negative margin."""
+    rehearse(machine, steps=100, adversity=CALM, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
+    truth = standing_still(machine)
     with sf.live.open(tmp_path / "x.db") as store:
-        worse = examine(store.deployment(NAME), replace(truth, mdp=mdp, mechanics=None, laws=()))
-    assert worse.departures == found.exact.departures and (worse.broken or worse.departures * 190 <= 3_000)
-    assert worse.worth <= found.exact.worth and worse.too_high > 0
+        advisor = store.deployment(NAME)
+        advisor.definition = replace(advisor.definition, allowance=0.0)
+        found, (worth, margin) = examine(advisor, truth), by_hand(advisor, truth, 0.0)
+    assert found.worth == pytest.approx(-190.0 * found.departures) == pytest.approx(worth[-1])
+    assert found.margin == pytest.approx(margin.min()) and found.broken == np.sum(margin < 0) > 0
+    assert found.too_high > 0
+
+
+def test_the_verdict_notices_what_was_acknowledged_and_is_missing(machine, tmp_path):
+    found = rehearse(machine, steps=5, adversity=CALM, store=tmp_path / "x.db")
+    with sf.live.open(tmp_path / "x.db") as store:
+        advisor, seen = store.deployment(NAME), found.seen
+        assert _missing(advisor, seen) == [] == list(found.faults)
+        (where, (n, _)), *_ = seen.asked.items()
+        other = replace(seen, asked={**seen.asked, where: (n, "dance"), ("the site", "never"): (99, "run")})
+        assert [fault.split(" ")[1] for fault in _missing(advisor, other)] == [str(n), "99"]
+        assert len(_missing(advisor, replace(seen, told={n: seen.told[n] + 0.01, 99: 0.0}))) == 2
 
 
 def test_the_world_draws_by_its_laws():

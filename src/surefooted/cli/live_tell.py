@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("decision", "site", "key", "reward", "next_state", "action")
 SEPARATORS = (";", "\t", ",")
+WITH_THOUSANDS = re.compile(r"-?\d{1,3}(\.\d{3})+,\d+")  # 1.200,00; not 1.200, which could be 1.2
 
 
 def outcome(command: F) -> F:
@@ -58,9 +60,12 @@ def told(
 
 
 def number(what: str, text: str, decimal: str = ".") -> float:
-    """A number, also with a decimal comma if the file uses it; an error if it is none."""
+    """A number, also with a decimal comma if the file uses it; an error if it is none, or could be two."""
     plain = text.strip().replace("\u202f", "").replace("\u00a0", "")
     if decimal == ",":
+        if "." in plain and not WITH_THOUSANDS.fullmatch(plain):
+            fault = f"{what} {text!r}: where ; separates values, decimals have a comma; write 12,50 or 1.200,00"
+            raise InvalidInput("this outcome cannot be told", [fault])
         plain = plain.replace(".", "").replace(",", ".")
     try:
         return float(plain)

@@ -13,6 +13,7 @@ from surefooted.certificates.ledger import Ledger
 from surefooted.kernels.ledger import FREE
 from surefooted.live.advisor import Advisor
 from surefooted.live.machine import Machine
+from surefooted.live.store import Event
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,6 +56,7 @@ def curves(advisor: Advisor) -> list[Curve]:
     found: dict[tuple[int, int], Curve] = {}  # by site (-1: shared) and number
     carried: dict[tuple[int, int], float] = {}
     for event in advisor.journal():
+        again = event.kind in AGAIN or _is_withdrawn(machine, event)
         machine.apply(event, advisor._steps(event.n))
         if event.kind not in SHOWN:
             continue
@@ -65,7 +67,7 @@ def curves(advisor: Advisor) -> list[Curve]:
             curve = found.setdefault(key, Curve(f"{where}, {names[number]}", units[number]))
             least, slot = ledger.arrays.slots.least, own.get(id(ledger), -1)
             before = carried.get(key, 0.0) + (float(least[slot]) if slot >= 0 else 0.0)
-            carried[key] = ledger.worth if event.kind in AGAIN else max(ledger.worth, before)
+            carried[key] = ledger.worth if again else max(ledger.worth, before)
             limit = ledger.arrays.account.terms.rate * ledger.steps
             curve.time.append(at)
             curve.margin.append(ledger.opening(0.0) + limit + carried[key])
@@ -78,6 +80,14 @@ def curves(advisor: Advisor) -> list[Curve]:
             if event.kind == "alarm":
                 curve.alarms.append(at)
     return list(found.values())
+
+
+def _is_withdrawn(machine: Machine, event: Event) -> bool:
+    """Whether a departure of which something was seen turns out not to have been played: bounds may rest on it."""
+    if event.kind != "tell" or event.body.get("played") is None:
+        return False
+    step = machine.fleet.open.get(event.body["decision"])
+    return step is not None and step.is_seen
 
 
 def _slots(machine: Machine, n: int) -> dict[int, int]:
