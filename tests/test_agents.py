@@ -300,7 +300,7 @@ def test_every_fault_of_an_agents_settings_is_named_at_once():
     wrong = {"alpha": 2.0, "certificate": "hope", "minimum": 0, "patience": -1.0}
     with pytest.raises(InvalidInput) as caught:
         CUCRL2(problem.space, baseline=Baseline(other.baseline), **wrong)
-    words = ("alpha 2.0", "the baseline is on", "'hope'", "minimum 0", "patience -1.0")
+    words = ("alpha 2.0", "minimum 0", "patience -1.0", "the baseline is on", "'hope'")
     assert len(caught.value.faults) == len(words)
     for word, fault in zip(words, caught.value.faults, strict=True):
         assert word in fault

@@ -586,7 +586,7 @@ def test_steps_that_cannot_be_are_named_and_the_first_is_found():
     edge = np.array([1.5 + 1e-10])  # rounding
     assert first(known, np.array([1]), edge, np.array([0])) == -1
     for bad in ((pairs[:2], rewards, after), (-pairs, rewards, after), (pairs, rewards, after + 5)):
-        with pytest.raises(InvalidInput, match="no such steps"):
+        with pytest.raises(InvalidInput, match="these steps cannot be counted"):
             known.contradictions(*bad)
 
 

@@ -6,6 +6,7 @@ import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -221,7 +222,7 @@ def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_pa
         assert found.runs["decisions_min_margin"].null_count == found.runs["condition"].null_count == 6
         assert len(figures.make_figures(found, tmp_path / "figures", ("svg",))) == 7
         assert figures.regret_column([found]) == figures.regret_column([both, found]) == "pseudo_regret"
-        assert "on decisions" not in report._results(statistics.table(found), "steps")
+        assert "on decisions" not in report._results(statistics.table(found), found)
 
 
 def test_the_regret_of_decisions_is_shown_if_an_agent_decides_step_by_step(both, tmp_path):
@@ -240,7 +241,8 @@ def test_claims_can_be_about_every_number_of_a_run_that_always_exists():
 
 @pytest.mark.parametrize("unit", ["steps", "episodes"])
 def test_tables_say_whether_they_count_steps_or_episodes(unit):
-    page = report._results([], unit)  # no row lacks anything, so all columns are there
+    results = SimpleNamespace(study=SimpleNamespace(unit=unit), in_unit=lambda words: words)
+    page = report._results([], results)  # no row lacks anything, so all columns are there
     assert f"<th>baseline {unit}</th>" in page and "{" not in page
 
 
