@@ -208,3 +208,16 @@ def test_adversity_is_checked():
     with pytest.raises(sf.InvalidInput) as caught:
         Adversity(late=-1, crashes=-1, most_late=0)
     assert len(caught.value.faults) == 3
+
+
+def test_observed_noise_is_told_and_a_saved_problem_can_be_the_world(machine, tmp_path):
+    text = (ROOT / "examples" / "shop.toml").read_text().partition("[logs]")[0]
+    (tmp_path / "seen.toml").write_text(text.replace("noise = {", "observed = true\nnoise = {"))
+    found = rehearse(sf.problems.load("seen.toml"), steps=20, adversity=replace(CALM, late=0.5, repeated=0.5))
+    assert found.went_well and found.seen.late and found.seen.repeated, str(found)
+    machine.true_problem().save("world.npz")
+    options = {"source": "model", "steps": 20, "adversity": CALM, "seed": 2}
+    from_file = rehearse(machine, world=sf.Problem.load("world.npz"), **options)
+    assert from_file.earned == rehearse(machine, world="model", **options).earned
+    with pytest.raises(sf.InvalidInput, match="the world is on"):
+        rehearse(machine, world=sf.problems.riverswim(), steps=1)
