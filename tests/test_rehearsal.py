@@ -81,7 +81,8 @@ def standing_still(machine):
 
 def test_the_oracle_counts_by_hand_and_what_is_drawn_is_never_above_it(machine, tmp_path):
     rough = replace(CALM, late=0.3, overrides=0.3)
-    rehearse(machine, steps=150, adversity=rough, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
+    unknown = replace(machine, knowledge=None)  # so that departures have deposits
+    rehearse(unknown, source="model", steps=150, adversity=rough, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
     truth = machine.true_problem()
     with sf.live.open(tmp_path / "x.db") as store:
         advisor = store.deployment(NAME)
@@ -98,6 +99,7 @@ def test_the_oracle_counts_by_hand_and_what_is_drawn_is_never_above_it(machine, 
     at, level = curve.departures[0]
     first = asked[departed[0]["time"]]
     assert at.isoformat(timespec="microseconds") == departed[0]["time"]
+    assert departed[0]["deposit"] > 1
     assert level == pytest.approx(opening + 0.05 * found.gain * (first + 1) - departed[0]["deposit"])
     for time, drawn, usable in zip(curve.time, curve.margin, curve.balance, strict=True):
         i = asked.get(time.isoformat(timespec="microseconds"))
