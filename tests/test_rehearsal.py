@@ -81,7 +81,8 @@ def standing_still(machine):
 
 def test_the_oracle_counts_by_hand_and_what_is_drawn_is_never_above_it(machine, tmp_path):
     rough = replace(CALM, late=0.3, overrides=0.3)
-    rehearse(machine, steps=150, adversity=rough, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
+    unknown = replace(machine, knowledge=None)  # so that departures have deposits
+    rehearse(unknown, source="model", steps=150, adversity=rough, allowance=3_000.0, store=tmp_path / "x.db", seed=5)
     truth = machine.true_problem()
     with sf.live.open(tmp_path / "x.db") as store:
         advisor = store.deployment(NAME)
@@ -98,6 +99,7 @@ def test_the_oracle_counts_by_hand_and_what_is_drawn_is_never_above_it(machine, 
     at, level = curve.departures[0]
     first = asked[departed[0]["time"]]
     assert at.isoformat(timespec="microseconds") == departed[0]["time"]
+    assert departed[0]["deposit"] > 1
     assert level == pytest.approx(opening + 0.05 * found.gain * (first + 1) - departed[0]["deposit"])
     for time, drawn, usable in zip(curve.time, curve.margin, curve.balance, strict=True):
         i = asked.get(time.isoformat(timespec="microseconds"))
@@ -208,3 +210,16 @@ def test_adversity_is_checked():
     with pytest.raises(sf.InvalidInput) as caught:
         Adversity(late=-1, crashes=-1, most_late=0)
     assert len(caught.value.faults) == 3
+
+
+def test_observed_noise_is_told_and_a_saved_problem_can_be_the_world(machine, tmp_path):
+    text = (ROOT / "examples" / "shop.toml").read_text().partition("[logs]")[0]
+    (tmp_path / "seen.toml").write_text(text.replace("noise = {", "observed = true\nnoise = {"))
+    found = rehearse(sf.problems.load("seen.toml"), steps=20, adversity=replace(CALM, late=0.5, repeated=0.5))
+    assert found.went_well and found.seen.late and found.seen.repeated, str(found)
+    machine.true_problem().save("world.npz")
+    options = {"source": "model", "steps": 20, "adversity": CALM, "seed": 2}
+    from_file = rehearse(machine, world=sf.Problem.load("world.npz"), **options)
+    assert from_file.earned == rehearse(machine, world="model", **options).earned
+    with pytest.raises(sf.InvalidInput, match="the world is on"):
+        rehearse(machine, world=sf.problems.riverswim(), steps=1)
