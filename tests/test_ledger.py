@@ -15,6 +15,7 @@ from surefooted.certificates.account import PAIRWISE, Account
 from surefooted.certificates.ledger import NO_EVIDENCE, Ledger, worst_outcome
 from surefooted.certificates.martingale import BETS, LARGEST
 from surefooted.certificates.tolerance import Tolerance
+from surefooted.kernels import ledger as kernels
 from test_account import smallest_mean
 from test_martingale import crossing
 
@@ -285,3 +286,30 @@ def test_the_reserve_of_a_site_is_that_of_an_account_that_begins_there():
         account.begin(start)
         assert Ledger(Account(problem.space, known(problem), 0.3, 0.1)).reserve(start) == account.reserve > 0
     assert a_ledger(problem).reserve(0) == 0.0  # not strict
+
+
+@pytest.mark.parametrize("arrival", ["any", "independent"])
+def test_a_part_of_an_outcome_proves_nothing_since_it_may_belong_to_another_action(arrival):
+    problem = sf.problems.riverswim(3)
+    agent = sf.CUCRL2(
+        problem.space, baseline=known(problem), alpha=0.3, condition="decisions", allowance=50.0, strict=False
+    )
+    fleet = Fleet(agent, FleetRules(arrival=arrival))
+    fleet.add_site()
+    fleet.ask(1, 0, 0)
+    fleet.proposal, fleet.left = sf.Policy.always(problem.space, 1), 1 << 60
+    fleet._tell_proposal()
+    ledger, before = fleet.books.shared[0], []
+    for n in range(2, 40):
+        assert fleet.ask(n, 0, 0).departs
+        kernels.renew(ledger.arrays)
+        before.append(ledger.worth)
+        assert not fleet.see(n, 1.0, None, None)  # as good as can be, and the next state is not known
+        kernels.renew(ledger.arrays)
+        assert ledger.worth <= before[-1] + 1e-12
+    least = kernels.least_worth(ledger.arrays, 0, problem.space.pair(0, 1))
+    assert least <= kernels.worst(ledger.arrays.account, 0) + 1e-12
+    for n in range(2, 40):  # all of them turn out to be overridden
+        fleet.see(n, 1.0, 0, None)
+        fleet.settle(n, problem.space.pair(0, 0))
+    assert ledger.worth <= 0.0

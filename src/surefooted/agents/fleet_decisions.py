@@ -178,7 +178,11 @@ class FleetDecisions:
         self._is_baseline = self.proposal is not None and self.proposal == self.baseline.policy
 
     def see(self, number: int, reward: float | None, s_next: int | None, guards: list[float] | None) -> bool:
-        """Add what is known of an outcome; whether it is complete now. It stays open until `settle`."""
+        """Add what is known of an outcome; whether it is complete now. It stays open until `settle`.
+
+        An outcome of which a part is known still counts at its worst. Otherwise a bound could rest on a reward that
+        belongs to another action, if that is told later.
+        """
         step, some = self.open[number], self.open[number].is_seen
         step.reward = reward if reward is not None else step.reward
         step.s_next = s_next if s_next is not None else step.s_next
@@ -188,8 +192,8 @@ class FleetDecisions:
             self.partial -= some
             return True
         self.partial += step.is_seen - some
-        for i, (metric, ledger) in enumerate(self.books.of(step.site)):
-            outcome = worst_outcome(ledger, known[metric], step.s_next)
+        for i, (_, ledger) in enumerate(self.books.of(step.site)):
+            outcome = worst_outcome(ledger, None, None)  # what was told may turn out to be of another action
             if step.slots[i] >= 0:
                 ledger.see(step.slots[i], step.s, outcome)
             scaled = ledger.scaled(step.s, outcome)
