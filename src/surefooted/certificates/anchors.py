@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from surefooted.arrays import like
 from surefooted.data.counts import Counts
 from surefooted.kernels import anchored
 from surefooted.kernels.intervals import OUTWARDS, Sums
@@ -81,5 +82,5 @@ class Anchors:
     def restored(self, state: dict[str, Any]) -> Self:
         """Anchors of the same arguments that remember what `state_dict` returned."""
         other = type(self)(self.baseline, self.delta, self.bounded)
-        other._sums = Sums(**{name: array.copy() for name, array in state.items()})
+        other._sums = Sums(*(like(name, state[name], zeros) for name, zeros in other._sums._asdict().items()))
         return other

@@ -6,12 +6,14 @@ of its arguments, not for their sizes: what is compiled here serves problems of 
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import numpy as np
 
 import surefooted as sf
 
@@ -114,9 +116,10 @@ def _cucrl2() -> None:
             _play(problem, sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, **chosen))
         for known in ({}, {"knowledge": problem.knowledge("rewards")}):
             told = _baselines(problem)[0]
-            agent = sf.CUCRL2(problem.space, baseline=told, alpha=ALPHA, condition="decisions", **known)
-            _play(problem, agent)
-            agent.act(0)
+            for baseline in (told, sf.Baseline(problem.baseline, span=2.0 * float(np.ptp(told.bias)))):
+                agent = sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, condition="decisions", **known)
+                _play(problem, agent)
+                agent.act(0)
 
 
 def _psrl() -> None:
@@ -144,6 +147,10 @@ def _ucbvi() -> None:
         _play(grid, learner)
     for learner, baseline in product(_learners(), _baselines(grid)):
         _play(grid, sf.CUCBVI(grid.space, HORIZON, baseline=baseline, alpha=ALPHA, learner=learner))
+    for policy in (grid.baseline, sf.Policy.uniform(grid.space)):
+        told = sf.Baseline(policy, values=sf.solve.policy_values(grid.mdp, policy, HORIZON))
+        by_steps = sf.CUCBVI(grid.space, HORIZON, baseline=told, alpha=ALPHA, condition="decisions")
+        _play(replace(grid, baseline=policy), by_steps)
 
 
 def _knowledge() -> None:
@@ -177,6 +184,24 @@ def _live() -> None:
         sf.gym.drive(sf.gym.Bridge(sf.gym.TabularEnv(grid)), careful, steps=100, seed=0)
 
 
+def _advisor() -> None:
+    river = sf.problems.riverswim(noise=sf.Noise("uniform", 0.1))
+    with TemporaryDirectory() as folder, sf.live.open(Path(folder, "river.db")) as store:
+        told: dict[str, Any] = {"space": river.space, "baseline": _baselines(river)[0], "alpha": ALPHA}
+        advisor = store.create_deployment("river", **told, allowance=100.0)
+        advisor.add_site("a")
+        for i in range(12):
+            decision = advisor.ask("a", 0, key=str(i))
+            if i == 9:
+                advisor.expire(decision, who="warm-up", note="lost")
+                continue
+            advisor.tell(decision, reward=0.5)
+            advisor.tell(decision, next_state=0, action=0 if i == 10 else None)
+            if i == 11:
+                advisor.correct(decision, reward=0.25, next_state=0, who="warm-up", note="typed wrong")
+        store.verify()
+
+
 STEPS: dict[str, Callable[[], None]] = {
     "exact answers": _exact,
     "UCRL2": _ucrl2,
@@ -186,4 +211,5 @@ STEPS: dict[str, Callable[[], None]] = {
     "knowledge": _knowledge,
     "logs": _logs,
     "one step at a time": _live,
+    "the advisor": _advisor,
 }
