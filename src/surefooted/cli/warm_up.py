@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-import numpy as np
 
 import surefooted as sf
 
@@ -116,7 +115,7 @@ def _cucrl2() -> None:
             _play(problem, sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, **chosen))
         for known in ({}, {"knowledge": problem.knowledge("rewards")}):
             told = _baselines(problem)[0]
-            for baseline in (told, sf.Baseline(problem.baseline, span=2.0 * float(np.ptp(told.bias)))):
+            for baseline in (told, sf.Baseline(problem.baseline, span=2.0 * float(max(told.bias) - min(told.bias)))):
                 agent = sf.CUCRL2(problem.space, baseline=baseline, alpha=ALPHA, condition="decisions", **known)
                 _play(problem, agent)
                 agent.act(0)
