@@ -33,6 +33,8 @@ def main() -> None:
             late.append((decision, reward))
             if i >= 8:
                 advisor.tell(late[i - 8][0], reward=late[i - 8][1])
+        for (decision, _), led in zip(late[-2:], stock.values(), strict=True):
+            advisor.tell(decision, next_state=led)
     with sqlite3.connect(FILE) as database:
         database.execute("PRAGMA user_version = 1")
 
