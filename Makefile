@@ -104,7 +104,7 @@ hooks: $(VENV)/.developing ## Check every commit before it is made (local git ho
 	@$(BIN)/pre-commit install
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) $(VENV)-peers $(VENV)-lowest $(VENV)-audit demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-peers $(VENV)-lowest $(VENV)-audit .mutants demo dist build .coverage .numba-coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml

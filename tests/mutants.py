@@ -3,6 +3,10 @@
     python tests/mutants.py              # all of them, two at a time; the result goes to docs/mutants.md
     python tests/mutants.py replay       # those whose place, text or mistake contains a word; no page is written
 
+A run can be interrupted: outcomes are kept in `.mutants/`, and a mutant that was killed is not tried again while its
+file and its tests stay as they are. Delete that directory to try all of them again. The test that killed a mutant in
+the run that wrote docs/mutants.md goes first.
+
 The mistakes are in mutants.txt, by room (or file) of the package, with the tests that should notice them:
 
     == certificates/replay.py: test_certificate test_agents
@@ -16,6 +20,8 @@ the formula is now. A mutant that keeps the package from being imported, or a ke
 and counts as broken. The exit code is 0 if a failing test kills every mutant.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -31,6 +37,7 @@ from queue import Queue
 ROOT = Path(__file__).parent.parent
 LIST = Path(__file__).with_suffix(".txt")
 PAGE = ROOT / "docs" / "mutants.md"
+KEPT = ROOT / ".mutants"  # a file for each mutant that was killed
 JOBS = 2
 TIMEOUT = 900  # seconds: a mutant that takes longer is noticed, too
 COPIED = ("src", "tests", "examples")  # what the tests of mutants need
@@ -45,6 +52,13 @@ class Mutant:
     mistake: str
     old: str
     new: str
+
+    def key(self, package: Path, tests: Path) -> str:
+        """A digest of all that decides its fate, other files of the package apart."""
+        file = self.place(package)
+        read = [file] if file is not None else []
+        texts = [path.read_text(encoding="utf-8") for path in (*read, *(tests / f"{name}.py" for name in self.tests))]
+        return hashlib.sha256("\0".join([str(self), *texts]).encode()).hexdigest()[:32]
 
     def place(self, package: Path) -> Path | None:
         """The one file with the old text, None if there is none or several, or if it occurs more than once."""
@@ -79,14 +93,36 @@ def read(text: str) -> list[Mutant]:
     return found
 
 
-def try_out(mutant: Mutant, copy: Path) -> Outcome:
-    """Make the mistake in a copy of the repository, run its tests, and undo it."""
+def killers(page: str) -> dict[tuple[str, str], str]:
+    """The test that noticed each mutant, by place and mistake, in the page of the last run."""
+    rows = re.findall(r"^\| `(.+?)` \| (.+) \| (test_\S+\.py) (\S+) \|$", page, re.MULTILINE)
+    return {(where, mistake.replace("&#124;", "|")): f"{file}::{name}" for where, mistake, file, name in rows}
+
+
+def kept(mutant: Mutant) -> Outcome | None:
+    """Its outcome in an earlier run, if it was killed and nothing that decides its fate has changed."""
+    path = KEPT / mutant.key(ROOT / "src" / "surefooted", ROOT / "tests")
+    return Outcome(mutant, "killed", *json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def keep(outcome: Outcome, copy: Path) -> None:
+    """Remember that a mutant was killed."""
+    if outcome.fate == "killed":
+        KEPT.mkdir(exist_ok=True)
+        path = KEPT / outcome.mutant.key(copy / "src" / "surefooted", copy / "tests")
+        path.write_text(json.dumps([outcome.by, outcome.seconds]), encoding="utf-8")
+
+
+def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
+    """Make the mistake in a copy of the repository, run its tests, `first` before all others, and undo it."""
     began, file = time.monotonic(), mutant.place(copy / "src" / "surefooted")
     if file is None:
         return Outcome(mutant, "stale")
     original = file.read_text(encoding="utf-8")
     file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
-    code, said = run(copy, mutant.tests)
+    code, said = run(copy, (first,)) if first else (0, "")
+    if code != 1:
+        code, said = run(copy, tuple(f"{name}.py" for name in mutant.tests))
     file.write_text(original, encoding="utf-8")
     failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
     seconds = time.monotonic() - began
@@ -106,7 +142,7 @@ def run(copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: float = TIME
     """
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "NUMBA_CACHE_DIR": str(copy.parent / "compiled")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider"]
-    command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}.py" for name in tests)]
+    command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}" for name in tests)]
     try:
         done = subprocess.run(
             command, cwd=copy, env=environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -150,17 +186,21 @@ def main(words: list[str]) -> int:
                 shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copy2(ROOT / "pyproject.toml", copy)
             copies.put(copy)
-        tests = tuple(dict.fromkeys(name for m in chosen for name in m.tests))
+        tests = tuple(dict.fromkeys(f"{name}.py" for m in chosen if kept(m) is None for name in m.tests))
+        before = killers(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
         print(f"{len(chosen)} mutants. First their tests without any, which also compiles the kernels.", flush=True)
-        code, said = run(copy, tests, jobs=JOBS, timeout=8 * TIMEOUT)
+        code, said = run(copy, tests, jobs=JOBS, timeout=8 * TIMEOUT) if tests else (0, "")
         if code != 0:
             print(said[-5000:], "\nThe tests fail without a mutant.")
             return 2
 
         def outcome_of(mutant: Mutant) -> Outcome:
-            copy = copies.get()
-            outcome = try_out(mutant, copy)
-            copies.put(copy)
+            outcome = kept(mutant)
+            if outcome is None:
+                copy = copies.get()
+                outcome = try_out(mutant, copy, before.get((mutant.where, mutant.mistake)))
+                keep(outcome, copy)
+                copies.put(copy)
             shown = f"{mutant.where}: {mutant.mistake}"
             print(f"{outcome.fate:8} {outcome.seconds:4.0f} s  {shown:100} {outcome.by}", flush=True)
             return outcome
