@@ -6,7 +6,6 @@ stage h is worth is its reward plus the baseline's value of the next state at st
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.episodic_learner import EpisodicLearner
 from surefooted.agents.in_use import exclusive
+from surefooted.agents.verdicts import by_account, check_proposal
 from surefooted.certificates.account import Account
-from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints
 
@@ -51,9 +50,7 @@ class EpisodeSteps(EpisodicPlayer):
         """An episode from s in which the account is asked before each step whether the proposal may be played."""
         assert self.account is not None
         self.known_id(proposal)  # an error if it cannot be played here
-        if not proposal.is_deterministic:
-            fault = "the learner proposes a randomised policy: with an account it must propose one action a state"
-            raise InvalidInput("this proposal cannot be played", [fault])
+        check_proposal(proposal)
         return proposal, self._open(s, "optimistic", wording.STEP_BY_STEP, proposal)
 
     def baseline_only(self, s: int, reason: str) -> tuple[Policy, Decision]:
@@ -84,13 +81,7 @@ class EpisodeSteps(EpisodicPlayer):
         decision = super().act(s)
         if self.account is None or decision.role == "baseline":
             return decision
-        if self.account.proposed(self._place + s) < 0:
-            return replace(decision, reason=wording.PROPOSES_BASELINE)
-        verdict = self.account.verdict(self._place + s)
-        words = wording.departs if verdict.pays else wording.does_not_depart
-        role: Role = "optimistic" if verdict.pays else "baseline"
-        told = replace(decision, reason=words(verdict.deposit, verdict.balance, self.space), deposit=verdict.deposit)
-        return replace(told, role=role, policy=decision.policy if verdict.pays else 0, budget=verdict.balance)
+        return by_account(decision, self.account, self._place + s, self.space)
 
     @property
     def draws(self) -> bool:

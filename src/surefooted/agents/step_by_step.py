@@ -9,7 +9,6 @@ The rate is α g, or what `certificates.tolerance` makes of it.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from surefooted.agents.agent import Decision, Role
 from surefooted.agents.average import UNLIMITED, AveragePlayer, Episode
 from surefooted.agents.in_use import exclusive
 from surefooted.agents.player import L
+from surefooted.agents.verdicts import by_account, check_proposal
 from surefooted.certificates.account import Account
 from surefooted.certificates.unknown import UnknownAccount
-from surefooted.errors import InvalidInput
 from surefooted.planning import Plan
 from surefooted.tables.space import Floats, Ints
 
@@ -52,9 +51,7 @@ class StepByStep(AveragePlayer[L]):
     def step_by_step(self, plan: Plan) -> Episode:
         """An episode in which the account is asked before each step whether the plan may be played."""
         assert self.account is not None
-        if not plan.policy.is_deterministic:
-            fault = "the learner proposes a randomised policy: with an account it must propose one action a state"
-            raise InvalidInput("this proposal cannot be played", [fault])
+        check_proposal(plan.policy)
         policy, terms = self.policies.id_of(plan.policy), self.account.terms
         reason, budget = wording.STEP_BY_STEP, sum(terms.values())
         decision = Decision("optimistic", reason, t=self.t, policy=policy, budget=budget, terms=terms)
@@ -68,13 +65,7 @@ class StepByStep(AveragePlayer[L]):
         decision = super().act(s)
         if self.account is None or decision.role == "baseline":
             return decision
-        if self.account.proposed(s) < 0:
-            return replace(decision, reason=wording.PROPOSES_BASELINE)
-        verdict = self.account.verdict(s)
-        words = wording.departs if verdict.pays else wording.does_not_depart
-        role: Role = "optimistic" if verdict.pays else "baseline"
-        told = replace(decision, reason=words(verdict.deposit, verdict.balance, self.space), deposit=verdict.deposit)
-        return replace(told, role=role, policy=decision.policy if verdict.pays else 0, budget=verdict.balance)
+        return by_account(decision, self.account, s, self.space)
 
     @property
     def draws(self) -> bool:
