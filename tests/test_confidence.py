@@ -13,7 +13,8 @@ from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
 from surefooted.kernels.structs import NO_FLOATS, World
-from surefooted.sets.confidence import bernstein, hoeffding, hoeffding_paper, simplified_bernstein
+from surefooted.sets.confidence import KINDS, bernstein, hoeffding, hoeffding_paper, likelihood, simplified_bernstein
+from surefooted.sets.incremental import IncrementalSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.reward_noise import Noise
@@ -109,6 +110,17 @@ def test_boxes_by_hand(confidence, width_r, width_p, width_0):
     assert entries(known, 0)[2] == near(0.25 - width_p, 0.25 + width_p)
     assert entries(known, 2)[0] == near(1 - width_0, 1)  # cut at 1
     assert known.unseen[[0, 2]].tolist() == near(width_0, width_0)
+
+
+@pytest.mark.parametrize("confidence", (*BOXES, likelihood), ids=lambda function: function.__name__)
+def test_what_lower_ends_leave_of_a_row_is_free(confidence):
+    """A row has the mass 1: in the set that agents plan with, which follows the counts, and in a copy of it."""
+    for counts in (by_hand(), Counts(SPACE)):
+        live = IncrementalSet(KINDS[confidence], counts, 0.1).current()
+        for rows in (live.rows, confidence(counts, 0.1).rows):
+            low = [rows.low[first:last].sum() for first, last in zip(rows.first, rows.last, strict=True)]
+            assert rows.slack + low == pytest.approx(np.ones(5), abs=1e-12)
+            assert rows.slack[[1, 3]].tolist() == [1, 1]
 
 
 def test_widths_of_a_single_visit_are_those_of_n_equal_to_one():
