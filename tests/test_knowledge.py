@@ -207,6 +207,20 @@ def test_rows_without_new_visits_are_remembered_and_the_set_is_that_of_a_first_c
             array[0] = 0
 
 
+@kinds
+def test_a_corrected_step_changes_its_row_although_the_visits_are_as_before(kind):
+    known, counts = Knowledge(SPACE, successors=[[0, 1]] * 5), Counts(SPACE)
+    for s_next in [0] * 200 + [1] * 100:
+        counts.add(0, 0, 1.0, s_next)
+    reader = InformedSet(known.declared, kind, counts, 0.1)
+    before = reader.read().plausible.p_upper.copy()
+    counts.remove(0, 1.0, 0)
+    counts.add(0, 0, 1.0, 1)
+    after = reader.read().plausible
+    assert after.p_upper[0] < before[0] and after.p_upper[1] > before[1]
+    same(after, known.plausible(kind, counts, 0.1))
+
+
 # Rewards
 
 
@@ -568,13 +582,14 @@ def first(known, *steps):
 
 def test_steps_that_cannot_be_are_named_and_the_first_is_found():
     known = Knowledge(SPACE, successors={(0, 0): [0, 1], (2, 1): [2]}, reward_bounds=(0.5, 1.5))
-    pairs, rewards = np.array([0, 1, 0, 4, 2]), np.array([1.0, 0.5, 1.5, 1.6, nan])
-    after = np.array([1, 2, 2, 2, 0])
+    pairs, rewards = np.array([0, 1, 0, 4, 2, 3]), np.array([1.0, 0.5, 1.5, 1.6, nan, 0.4])
+    after = np.array([1, 2, 2, 2, 0, 1])
     assert first(known, pairs, rewards, after) == 2
     assert known.contradictions(pairs, rewards, after) == [
         "step 2: state 0, action 0: led to state 2, which was declared impossible",
         "step 3: state 2, action 1: reward 1.6 is outside [0.5, 1.5]",
         "step 4: state 1, action 0: reward nan is outside [0.5, 1.5]",
+        "step 5: state 2, action 0: reward 0.4 is outside [0.5, 1.5]",
     ]
     assert first(known, pairs[:2], rewards[:2], after[:2]) == -1
     assert known.contradictions(pairs[:2], rewards[:2], after[:2]) == []
@@ -583,8 +598,8 @@ def test_steps_that_cannot_be_are_named_and_the_first_is_found():
     nothing = np.zeros(0, dtype=np.int64)
     assert first(known, nothing, np.zeros(0), nothing) == -1
     assert first(Knowledge(SPACE), pairs, rewards, after) == -1
-    edge = np.array([1.5 + 1e-10])  # rounding
-    assert first(known, np.array([1]), edge, np.array([0])) == -1
+    for edge in (0.5 - 1e-10, 1.5 + 1e-10):  # rounding
+        assert first(known, np.array([1]), np.array([edge]), np.array([0])) == -1
     for bad in ((pairs[:2], rewards, after), (-pairs, rewards, after), (pairs, rewards, after + 5)):
         with pytest.raises(InvalidInput, match="these steps cannot be counted"):
             known.contradictions(*bad)
@@ -776,6 +791,18 @@ def test_rounding_of_sums_never_narrows_a_guarded_interval(kernel, kind, share, 
     for exact in (total * (1 + off), total * (1 - off), total):
         c, d = kernel(one, n, exact, exact * exact / n, low, high, False)
         assert a <= c + 1e-15 and d - 1e-15 <= b
+
+
+@pytest.mark.parametrize("kernel", [intervals.mean_reward, intervals.mean_reward.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("code", [0, 1])
+def test_rounding_counts_even_where_draws_leave_nothing_else_in_doubt(kernel, code):
+    """After 2^40 rewards the widths of Bernstein are tiny. Their sum may be off by 2^40 2^-52 of it, and more."""
+    n, mean = 2.0**40, 1.0005
+    a, b = kernel(intervals.Share(code, 10, 0.1), n, n * mean, n * mean * mean, 1.0, 1.001, True)
+    off = n * 2.0**-52 * mean
+    assert 1.0 < a < mean - off and mean + off < b < 1.001
+    a, b = kernel(intervals.Share(code, 10, 0.1), n, n * mean, n * mean * mean, 1.0, 1.001, False)
+    assert mean - off / 100 < a < mean < b < mean + off / 100
 
 
 @st.composite

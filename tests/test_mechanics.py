@@ -756,6 +756,21 @@ def test_a_step_that_no_noise_explains_puts_its_laws_in_doubt():
     assert plausible.unseen.tolist() == [0.0] + [1.0] * 9
 
 
+def test_each_law_of_a_step_that_no_noise_explains_is_in_doubt():
+    """Action 0 leads where the first coin says, action 1 where the second does; of both, one step led to state 2."""
+    space, one = Space.full(3, 2), np.array([True, False] * 3)
+    coins = Mechanics.of(space, lambda s, a, xi: xi[a], (2, 2))
+    for faulty, doubtful in (((0,), one), ((1,), ~one), ((0, 1), one | ~one)):
+        counts = Counts(space)
+        for _ in range(30):
+            counts.add(1, 0, 0.5, 0)
+            counts.add(1, 1, 0.5, 1)
+        for a in faulty:
+            counts.add(0, a, 0.5, 2)
+        plausible = Knowledge(space, mechanics=coins).plausible(likelihood, counts, 0.1)
+        assert plausible.unseen.tolist() == doubtful.astype(float).tolist()
+
+
 def test_stages_pool_their_draws_and_repeat_the_rows():
     room, rng = stock_room(), np.random.default_rng(0)
     law = np.array([0.1, 0.2, 0.3, 0.4])
