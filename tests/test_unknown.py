@@ -164,6 +164,30 @@ def test_a_charge_covers_every_bias_of_that_span(kernel):
         assert bets.log_wealth[0] == pytest.approx(-worst, abs=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [kernels.count, kernels.count.py_func])
+def test_what_each_step_is_charged_by_hand(kernel):
+    """The guess is made before the step: where an unusual next state follows, the bias may differ by the whole span."""
+    space = sf.Space.full(2, 1)
+    account = UnknownAccount(space, sf.Baseline(sf.Policy.always(space, 0), span=2.0), 0.1, 0.1)
+    rests = [  # reward and next state of state 0's pair; surprise and slack
+        (1.0, 0, 0.5, 1.0),  # nothing was seen: half of r_max, and the middle of the bias
+        (1.0, 0, 0.0, 0.0),  # as always
+        (0.0, 0, -1.0, 0.0),
+        (0.0, 0, -2 / 3, 0.0),
+        (0.5, 1, 0.0, 2.0),  # the first time that it leads to state 1
+        (0.5, 1, 0.0, 2.0),  # missed once in 5 visits: state 0 is still what was expected
+        (0.5, 0, 0.0, 1.0),  # missed twice in 6 visits: nothing is
+    ]
+    for reward, s_next, *_ in rests:
+        kernel(account.arrays, 0, reward, s_next)
+    x, slack = np.array(rests)[:, 2:].T
+    lambdas = LARGEST / 3 * 0.5 ** np.arange(BETS)
+    for bets, sign in ((account.arrays.below, 1), (account.arrays.above, -1)):
+        ends = lambdas[:, None, None] * np.array([sign * x - slack, sign * x + slack])
+        charged = (ends - np.log1p(ends)).max(axis=1).sum(axis=1)
+        assert bets.log_wealth.sum(axis=0) == pytest.approx(-charged, abs=1e-12)
+
+
 def test_bounds_fail_no_more_often_than_promised_and_the_condition_is_kept():
     tally = adversarial_account.run_campaign(90, 3, steps=400, known=False)  # false alarm 3e-6
     assert tally.violations == []
@@ -207,6 +231,42 @@ def test_what_the_set_proves_holds_for_every_plausible_truth(seed):
     margin = worth + 0.3 * 200 * exact.gain - np.ptp(exact.bias)
     assert account.balance <= margin + 1e-9 and account.worth <= worth + 1e-9
     assert math.isfinite(account.balance)
+
+
+@pytest.mark.parametrize("kernel", [kernels.bound_by_set, kernels.bound_by_set.py_func])
+def test_a_departure_by_hand_where_the_bias_is_known_up_to_bounds(kernel):
+    """It leads where the bias may be low, from where it may be high."""
+    mdp = sf.TabularMDP.from_arrays([[[1.0, 0.0], [0.25, 0.75]], [[0.0, 1.0], [0.5, 0.5]]], [[0.5, 0.1], [0.25, 0.0]])
+    account = UnknownAccount(mdp.space, sf.Baseline(sf.Policy.always(mdp.space, 0)), 0.1, 0.1)
+    account.arrays.ends[:], account.arrays.departures[:] = (0.25, 0.5), (0, 3, 0, 1)
+    low, high, rows = np.array([0.0, 1.0]), np.array([0.5, 3.0]), Plausible.exactly(mdp).rows
+    kernel(rows, mdp.r, mdp.space.pair_state, 1, low, high, account.arrays)
+    expected = [0.5 + 0 - 0.5 - 0.5, 0.1 + 0.75 - 0.5 - 0.5, 0.25 + 1 - 3 - 0.5, 0.5 - 3 - 0.5]
+    assert account.arrays.by_set[1] == pytest.approx(expected, abs=1e-15)
+    assert account.arrays.owed[1] == pytest.approx(3 * expected[1] + expected[3], abs=1e-10)
+    assert np.all(account.arrays.by_set[0] == -np.inf)
+
+
+def test_outcomes_prove_nothing_of_departures_that_no_phase_has_counted():
+    """A span that a set proves comes too late if something has departed; a smaller one forgets no phase."""
+    problem = sf.problems.inventory()
+    truth, baseline = Plausible.exactly(problem.mdp), sf.Baseline(problem.baseline)
+    early, late = (UnknownAccount(problem.space, baseline, 0.1, 0.1) for _ in range(2))
+    late.arrays.departures[3] = 1
+    for account in (early, late):
+        account.review(truth)
+        assert math.isfinite(kernels.left_over(account.arrays, -1)[1])
+    assert math.isfinite(kernels.left_over(early.arrays, -1)[0])
+    assert kernels.left_over(late.arrays, -1)[0] == -math.inf
+    early.propose(sf.Policy.always(problem.space, 0))
+    early.arrays.now[kernels.STEPS] = 10**6  # long enough to pay for a departure
+    assert early.verdict(3).pays
+    early.book(3, np.array([problem.space.pair(3, 0)]), np.array([0.0]), np.array([3]))
+    span, counted = early.arrays.terms.span, early.arrays.of_phases.log_wealth.copy()
+    early._use_span(span / 4)
+    assert early.arrays.terms.span == early.arrays.terms.reserve == span / 4
+    assert early.arrays.now[kernels.PHASES] == early.arrays.now[kernels.PHASE_STEPS] == 1
+    assert np.array_equal(early.arrays.of_phases.log_wealth, counted) and counted.any()
 
 
 @pytest.mark.parametrize("knowledge", [(), ("mechanics", "rewards"), ("mechanics",)])
