@@ -23,6 +23,7 @@ from surefooted.simulation.playing import simulate
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
+from surefooted.tables.policy_log import PolicyLog
 
 # -- the promise, on problems that mean harm -------------------------------------------------------------------------
 
@@ -122,6 +123,29 @@ def test_a_budget_by_hand():
         Question(truth, Policy.always(problem.space, 1), past, 1, 30)
     )
     assert (offer.steps, offer.cost, offer.too_much) == (15, pytest.approx(6.25), pytest.approx(6.5))
+
+
+@pytest.mark.parametrize("minimum", [1, 8])
+def test_fewer_steps_than_the_minimum_are_not_explored(minimum):
+    # α = .25: .375 is required, the baseline saves .125 in each step, and a step of the other action loses .25
+    mdp = TabularMDP.from_pairs({(0, 0): (0.5, {0: 1.0}), (0, 1): (0.125, {0: 1.0})})
+    problem = Problem("two arms", mdp, Policy.always(mdp.space, 0), 0)
+    options = {"learner": Stubborn(problem, Policy.always(mdp.space, 1)), "minimum": minimum, "patience": 0.0}
+    run = simulate(problem, CUCRL2(mdp.space, baseline=adversarial.known(problem), alpha=0.25, **options), 60)
+    explored = [decision for decision in run.decisions if decision.role == "optimistic"]
+    assert explored[0].t == 2 * minimum and min(decision.length for decision in explored) == minimum
+
+
+def test_a_certificate_reads_the_policies_of_the_run_that_it_is_asked_about():
+    problem = corridor()
+    truth, baseline = Plausible.exactly(problem.mdp), adversarial.known(problem)
+    certificate, margins = ReplayCertificate(baseline, 0.5), []
+    for actions in ([0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]):
+        policies = PolicyLog([problem.baseline, Policy.deterministic(problem.space, actions)])
+        past = Past(0, [(0, 40), (1, 3)], policies)
+        margins.append(certificate.prove(truth, past).margin)
+        assert margins[-1] == ReplayCertificate(baseline, 0.5).prove(truth, past).margin
+    assert margins[0] > margins[1] + 1
 
 
 # -- what a proof is worth, from its definition ----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from surefooted.certificates.netting import Netting, landmark
 from surefooted.certificates.proof import Proof
 from surefooted.certificates.reference import Reference
 from surefooted.certificates.replay import ReplayCertificate
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.evaluation.margins import evaluate
 from surefooted.kernels import hitting
 from surefooted.problems.inventory import inventory
@@ -292,6 +293,11 @@ def test_an_offer_by_hand_where_both_ends_of_the_gain_count():
     poor, _, other = two_pay((0.4, 0.6), (0.0, 0.7))
     offer = ReplayCertificate(Baseline(policy), 0.1).offer(Question(poor, other, past, 1, 50))
     assert (offer.steps, offer.budget) == (7, pytest.approx(2.6))  # 3.9 / .54, or 2.6 / .36, are both 7.2
+    # measured from a floor of .2, 100 steps have saved 10 (g - .2): 2 or 4; a step of 0 costs .9 g + .02: .38 or .56
+    offer = ReplayCertificate(Baseline(policy), Tolerance(0.1, floor=0.2)).offer(
+        Question(poor, other, Past(0, [(0, 100)], [policy]), 1, 50)
+    )
+    assert (offer.steps, offer.budget) == (5, pytest.approx(2.0))  # 4 / .56 is 7.1, 2 / .38 is 5.3
 
 
 @pytest.mark.parametrize("induction", [True, False])
