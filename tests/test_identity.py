@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefooted as sf
+from surefooted.agents.identity import fingerprint
 from surefooted.agents.ucbvi import UCBVILearner
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.bandits import ConservativeLinearUCB, ConservativeUCB, wu
@@ -301,6 +302,14 @@ def test_a_load_that_fails_halfway_leaves_the_learner_alone(monkeypatch):
         agent.load_state_dict(other.state_dict())
     monkeypatch.undo()
     assert agent.t == 40 and agent.counts.total == 40 and agent.counts is agent.learner.counts
+
+
+def test_values_that_differ_in_anything_have_other_checksums():
+    zeros = np.zeros(6)
+    alike = [zeros, zeros.reshape(2, 3), zeros.reshape(3, 2), np.zeros(6, dtype=np.int64), zeros.tobytes(), [0.0] * 6]
+    alike += [(0.0,) * 6, 0, 0.0, False, None, "", "0", {}, [], {"a": 0}, {"a": 0.0}, np.ones(6)]
+    assert len({fingerprint(value) for value in alike}) == len(alike)
+    assert fingerprint(np.float64(0.5)) == fingerprint(0.5)
 
 
 def test_what_was_observed_survives_other_arguments():

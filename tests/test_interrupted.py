@@ -171,6 +171,20 @@ def _went_on(agent, saved, call, error):
     return 1
 
 
+@pytest.mark.parametrize("name", ["UCRL2", "induction", "decisions"])
+def test_a_run_whose_first_plan_fails_has_not_begun(name, monkeypatch):
+    agent = PLAYERS[name]()
+    with monkeypatch.context() as broken:
+        broken.setattr(agent, "next_episode", lambda: Interrupting(1).during(agent.counts.rows))
+        with pytest.raises(Injected):
+            agent.begin(2)
+    assert not agent.begun and agent.state is None
+    with pytest.raises(SurefootedError, match="has not begun"):
+        agent.act(2)
+    agent.begin(1)
+    assert agent.begun and agent.start == agent.state == 1
+
+
 @pytest.mark.parametrize("name", [name for name in PLAYERS if name != "FixedPolicy"])
 def test_a_simulated_episode_whose_planning_fails_is_counted_once(name, monkeypatch):
     """As `simulate` hands episodes over; the retry hands over the same one."""

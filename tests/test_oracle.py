@@ -1,6 +1,7 @@
 """The oracle against its definitions, by brute force on problems small enough to multiply out."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,6 +71,8 @@ def test_the_margin_is_the_difference_of_two_expectations_over_paths(seed):
     assert min(cost) > -1e-8, "no decision is better than an optimal one"
     truth = adversarial.Truth(problem, alpha, run.sequence)
     np.testing.assert_allclose(result.margin, truth.margin[1:], atol=1e-11)
+    elsewhere = replace(problem, start=(problem.start + 1) % problem.space.n_states)  # the run began where it began
+    np.testing.assert_array_equal(oracle.evaluate(run, elsewhere, alpha).margin, result.margin)
 
 
 def evaluation(margin):
