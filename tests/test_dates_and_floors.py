@@ -90,6 +90,16 @@ def test_what_a_date_alone_pays_for_ends_at_the_date():
     assert (offer.steps, offer.budget, offer.cost) == (14, pytest.approx(2.0), pytest.approx(1.0))
 
 
+@pytest.mark.parametrize("kind", [ReplayCertificate, PaperCertificate])
+def test_no_date_makes_an_offer_longer_than_was_asked_for(kind):
+    truth, baseline, other = two_arms()
+    certificate, past = kind(baseline, Tolerance(0.2, every=100)), Past(0, [(0, 50)], [baseline.policy])
+    certificate.record(0, 0, 50, truth)
+    for most in (1, 7, 20):
+        assert certificate.offer(Question(truth, other, past, 1, most)).steps == most
+    assert certificate.offer(Question(truth, other, past, 1, 99)).steps > 20
+
+
 # -- episodes ---------------------------------------------------------------------------------------------------------
 
 

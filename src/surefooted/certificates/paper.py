@@ -116,7 +116,8 @@ class PaperCertificate:
             return now
         # until the next date, the baseline adds `rate` in each step that the policy is not played
         due = Answer(budget + left * rate, answer.span, terms | {"until the next checkpoint": left * rate}, sweeps)
-        later = due.offer(self.proposed.gain - fallback.gain, min(question.least, left), left, is_safe)
+        least, most = min(question.least, left), min(question.most, left)
+        later = due.offer(self.proposed.gain - fallback.gain, least, most, is_safe)
         return later if later.enough and (not now.enough or later.steps > now.steps) else now
 
     def review(self, question: Question) -> Offer:

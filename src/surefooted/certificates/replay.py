@@ -209,7 +209,8 @@ class ReplayCertificate:
         left = self.tolerance.next_date(question.past.t + 1) - question.past.t
         if left == 1 or now.steps >= left:
             return now
-        later = self._afford_until(proof, replace(question, least=min(question.least, left), most=left), left, lower)
+        until = replace(question, least=min(question.least, left), most=min(question.most, left))
+        later = self._afford_until(proof, until, left, lower)
         return later if later.enough and (not now.enough or later.steps > now.steps) else now
 
     def _afford_until(self, proof: Proof, question: Question, left: int, lower: Floats | None) -> Offer:
