@@ -5,7 +5,8 @@
 
 A run can be interrupted: outcomes are kept in `.mutants/`, and a mutant that was killed is not tried again while its
 file and its tests stay as they are. Delete that directory to try all of them again. The test that killed a mutant in
-the run that wrote docs/mutants.md goes first.
+the run that wrote docs/mutants.md goes first. A test that kills a mutant must pass without it: those of the last run
+are tried before all mutants, any other one right after it has failed.
 
 The mistakes are in mutants.txt, by room (or file) of the package, with the tests that should notice them:
 
@@ -93,10 +94,15 @@ def read(text: str) -> list[Mutant]:
     return found
 
 
-def killers(page: str) -> dict[tuple[str, str], str]:
-    """The test that noticed each mutant, by place and mistake, in the page of the last run."""
+def killers(page: str, tests: Path) -> dict[tuple[str, str], str]:
+    """The test that noticed each mutant, by place and mistake, in the page of the last run, if it still exists."""
     rows = re.findall(r"^\| `(.+?)` \| (.+) \| (test_\S+\.py) (\S+) \|$", page, re.MULTILINE)
-    return {(where, mistake.replace("&#124;", "|")): f"{file}::{name}" for where, mistake, file, name in rows}
+    texts = {name: path.read_text(encoding="utf-8") for *_, name, _ in rows if (path := tests / name).exists()}
+    return {
+        (where, mistake.replace("&#124;", "|")): f"{file}::{name}"
+        for where, mistake, file, name in rows
+        if f"def {name}(" in texts.get(file, "")
+    }
 
 
 def kept(mutant: Mutant) -> Outcome | None:
@@ -114,17 +120,23 @@ def keep(outcome: Outcome, copy: Path) -> None:
 
 
 def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
-    """Make the mistake in a copy of the repository, run its tests, `first` before all others, and undo it."""
+    """Make the mistake in a copy of the repository, run its tests, `first` before all others, and undo it.
+
+    `first` is known to pass without the mistake.
+    """
     began, file = time.monotonic(), mutant.place(copy / "src" / "surefooted")
     if file is None:
         return Outcome(mutant, "stale")
     original = file.read_text(encoding="utf-8")
     file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
     code, said = run(copy, (first,)) if first else (0, "")
-    if code != 1:
+    was_first = code == 1
+    if not was_first:
         code, said = run(copy, tuple(f"{name}.py" for name in mutant.tests))
     file.write_text(original, encoding="utf-8")
     failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
+    if failed is not None and not was_first and run(copy, (failed[1].partition("[")[0],))[0] != 0:
+        return Outcome(mutant, "broken", f"{failed[1]} fails without the mutant, too", time.monotonic() - began)
     seconds = time.monotonic() - began
     if code == 0:
         return Outcome(mutant, "survived", seconds=seconds)
@@ -186,9 +198,10 @@ def main(words: list[str]) -> int:
                 shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copy2(ROOT / "pyproject.toml", copy)
             copies.put(copy)
-        tests = tuple(dict.fromkeys(f"{name}.py" for m in chosen if kept(m) is None for name in m.tests))
-        before = killers(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
-        print(f"{len(chosen)} mutants. First their tests without any, which also compiles the kernels.", flush=True)
+        before = killers(PAGE.read_text(encoding="utf-8"), ROOT / "tests") if PAGE.exists() else {}
+        known = (before.get((m.where, m.mistake)) for m in chosen if kept(m) is None)
+        tests = tuple(dict.fromkeys(test for test in known if test is not None))
+        print(f"{len(chosen)} mutants. First {len(tests)} tests without any, which compiles the kernels.", flush=True)
         code, said = run(copy, tests, jobs=JOBS, timeout=8 * TIMEOUT) if tests else (0, "")
         if code != 0:
             print(said[-5000:], "\nThe tests fail without a mutant.")
