@@ -155,12 +155,11 @@ def check_simulation(make: Make, problem: Problem, steps: int = 300, seed: int =
     """`simulate` gives the same run as `begin`, `act` and `observe`, and leaves the agent in the same state."""
     agent: Any = make()
     live = Live(make(), problem, seed)
-    if not isinstance(agent, EpisodicPlayer | AveragePlayer):
-        return  # the simulator does not play it
-    if isinstance(agent, EpisodicPlayer):
-        episodes = max(1, steps // agent.horizon)
+    if isinstance(agent, EpisodicPlayer) or (problem.horizon and not isinstance(agent, AveragePlayer)):
+        assert problem.horizon is not None
+        episodes = max(1, steps // problem.horizon)
         run: Any = simulate(problem, agent, episodes=episodes, seed=seed)
-        live.play(episodes * agent.horizon)
+        live.play(episodes * problem.horizon)
     else:
         run = simulate(problem, agent, steps, seed)
         live.play(steps)
@@ -236,7 +235,8 @@ class Live:
         """Begin the run, or the next episode, if it is time to."""
         if self.left == 0:
             self.s = self.problem.start
-            self.left = self.agent.horizon if isinstance(self.agent, EpisodicPlayer) else -1
+            in_one = self.problem.horizon is None or isinstance(self.agent, AveragePlayer)
+            self.left = -1 if in_one or self.problem.horizon is None else self.problem.horizon
             self.agent.begin(self.s)
 
     def step(self) -> None:

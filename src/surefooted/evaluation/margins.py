@@ -38,7 +38,8 @@ class Evaluation(Margins):
 
     The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected. The margin is
     that of the condition "replay". The regret of decisions charges each decision what it costs in the long run, where
-    it was made; it is the one to compare agents that decide step by step, which a replay misjudges.
+    it was made; it is the one to compare agents that decide step by step, which a replay misjudges. If the agent does
+    not say which policies it follows, nothing can be replayed: then expected and margin are those of the decisions.
     """
 
     decision_regret: Floats
@@ -122,13 +123,17 @@ def evaluate(
     may_lose = check_tolerance(alpha, tolerance=tolerance, allowance=allowance, floor=floor, checkpoints=checkpoints)
     if isinstance(run, EpisodicRun):
         return evaluate_episodes(run, problem.mdp, problem.baseline, may_lose)
-    expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
-    baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
+    by_decisions, steps = decision_margin(run, problem, may_lose), np.arange(1, run.steps + 1)
+    if run.knows_policies:
+        expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
+        baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
+        margin = may_lose.allowance + expected - may_lose.owed(baseline, steps)
+    elif by_decisions is not None:
+        expected, baseline, margin = by_decisions.expected, by_decisions.baseline, by_decisions.margin
+    else:
+        raise NoSingleGain("the agent says no policies, and the baseline's gain depends on the state: nothing to judge")
     optimum = solve.optimal_gain(problem.mdp)
-    steps = np.arange(1, run.steps + 1)
     best: Floats = steps * np.float64(optimum.gain)
-    margin = may_lose.allowance + expected - may_lose.owed(baseline, steps)
-    by_decisions = decision_margin(run, problem, may_lose)
     regrets = (best - np.cumsum(run.rewards), best - expected, decision_regret(run, problem.mdp, optimum))
     return Evaluation(expected, baseline, margin, *regrets, by_decisions, kept_at=may_lose.kept_at(run.steps))
 
@@ -162,6 +167,9 @@ def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
     state, the gain from the state in which its segment began counts.
     """
     check_alpha(alpha)
+    if not run.knows_policies:
+        fault = "the agent does not say which policies it followed (docs/adding-an-agent.md)"
+        raise InvalidInput("this run has no policies", [fault])
     gains = {q: solve.gain_and_bias(problem.mdp, policy).gains for q, policy in enumerate(run.policies)}
     states = np.r_[run.start, run.next_states]
     steps = np.concatenate([np.full(s.length, gains[s.policy][states[s.first]]) for s in run.segments])

@@ -175,7 +175,8 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     agent.begin(s)
     h = 0  # steps of the agent's episode
     for step in range(steps):
-        a = agent.act(s).action
+        said: Any = agent.act(s)
+        a = int(getattr(said, "action", said))  # any agent: a Decision, or the number of an action
         if mask is not None and not mask[a]:
             fault = f"state {s}: action {a} is masked; tell the bridge which actions each state has (`available`)"
             raise InvalidInput(f"step {step + 1} cannot be played", [fault])

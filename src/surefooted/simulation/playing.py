@@ -5,6 +5,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from surefooted.agents.agent import Agent
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.in_use import in_use
@@ -14,6 +15,7 @@ from surefooted.kernels import playing
 from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
+from surefooted.simulation import any_agent
 from surefooted.simulation.noise import noise_teller
 from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.space import Floats, Ints, Space
@@ -26,18 +28,18 @@ Seed = int | np.random.SeedSequence
 
 
 @overload
-def simulate(problem: Problem, agent: AveragePlayer[Any], steps: int, seed: Seed = 0) -> Run: ...
+def simulate(problem: Problem, agent: AveragePlayer[Any] | Agent, steps: int, seed: Seed = 0) -> Run: ...
 
 
 @overload
 def simulate(
-    problem: Problem, agent: EpisodicPlayer, *, episodes: int, seed: Seed = 0, starts: Ints | None = None
+    problem: Problem, agent: EpisodicPlayer | Agent, *, episodes: int, seed: Seed = 0, starts: Ints | None = None
 ) -> EpisodicRun: ...
 
 
 def simulate(
     problem: Problem,
-    agent: AveragePlayer[Any] | EpisodicPlayer,
+    agent: AveragePlayer[Any] | EpisodicPlayer | Agent,
     steps: int | None = None,
     seed: Seed = 0,
     *,
@@ -49,7 +51,8 @@ def simulate(
     Parameters
     ----------
     problem : the true table that the agent plays on
-    agent : a new agent
+    agent : a new agent; agents of this package are played by compiled loops, and anything else that has `begin`, `act`
+        and `observe` is played one step at a time (`simulation.any_agent`)
     steps : how many steps to play, for average reward
     seed : of next states and rewards; the agent has a seed of its own
     episodes : how many episodes to play, for a finite horizon
@@ -64,29 +67,38 @@ def simulate(
     (100,)
 
     """
-    if isinstance(agent, EpisodicPlayer):
-        if steps is not None or episodes is None:
-            raise InvalidInput("no such run", ["an agent of episodes plays `episodes`, not `steps`"])
-        if problem.horizon != agent.horizon:
-            fault = f"the agent has horizon {agent.horizon}, the problem {problem.horizon}"
-            raise InvalidInput("agent and problem do not fit", [fault])
-        if not is_whole(episodes, 1):
-            raise InvalidInput("no such run", [f"episodes {episodes} must be a positive whole number"])
-        where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
-        if where.shape != (episodes,):
-            raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
+    is_own = isinstance(agent, AveragePlayer | EpisodicPlayer)
+    if not is_own and (faults := any_agent.faults_of(agent, problem)):
+        raise InvalidInput("this agent cannot be simulated", faults)
+    if isinstance(agent, EpisodicPlayer) or (not is_own and problem.horizon is not None):
+        where = _starts(problem, agent, steps, episodes, starts)
+        if not isinstance(agent, EpisodicPlayer):
+            return any_agent.simulate_episodes(problem, agent, where, seed)
         with in_use(agent):
             return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
-    if not isinstance(agent, AveragePlayer):
-        name = type(agent).__name__
-        fault = f"{name} has no learner: give UCRL2, CUCRL2, UCBVI, EULER, CUCBVI or another agent with a learner"
-        raise InvalidInput("this agent cannot be simulated", [f"{fault}, or play {name} with begin, act and observe"])
     if steps is None or episodes is not None or starts is not None:
         raise InvalidInput("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
     if not is_whole(steps, 1):
         raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
+    if not isinstance(agent, AveragePlayer):
+        return any_agent.simulate_steps(problem, agent, steps, seed)
     with in_use(agent):
         return _simulate_steps(problem, agent, steps, seed)
+
+
+def _starts(problem: Problem, agent: Any, steps: int | None, episodes: int | None, starts: Ints | None) -> Ints:
+    """The first state of each episode."""
+    if steps is not None or episodes is None:
+        raise InvalidInput("no such run", ["an agent of episodes plays `episodes`, not `steps`"])
+    if problem.horizon != getattr(agent, "horizon", problem.horizon):
+        fault = f"the agent has horizon {agent.horizon}, the problem {problem.horizon}"
+        raise InvalidInput("agent and problem do not fit", [fault])
+    if not is_whole(episodes, 1):
+        raise InvalidInput("no such run", [f"episodes {episodes} must be a positive whole number"])
+    where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
+    if where.shape != (episodes,):
+        raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
+    return where
 
 
 def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:

@@ -13,6 +13,7 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints
 
 Column = NDArray[np.generic]
+UNKNOWN = -1  # the policy of a segment whose agent does not say what it follows
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Run:
     def steps(self) -> int:
         """T."""
         return self.pairs.size
+
+    @property
+    def knows_policies(self) -> bool:
+        """Whether the agent said which policies it followed; if not, only its decisions can be judged."""
+        return all(segment.policy != UNKNOWN for segment in self.segments)
 
     @property
     def sequence(self) -> list[tuple[Policy, int]]:
