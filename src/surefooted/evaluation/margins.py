@@ -12,13 +12,14 @@ from typing import Any, overload
 import numpy as np
 
 from surefooted import solve
+from surefooted.agents.episode_settings import Condition
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.errors import InvalidInput, NoSingleGain
 from surefooted.evaluation.decisions import decision_margin, decision_regret, episode_worth
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
-from surefooted.simulation.run import EpisodicRun, Run
+from surefooted.simulation.run import NO_POLICIES, EpisodicRun, Run
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 from surefooted.tables.staged import Dynamics
@@ -38,12 +39,15 @@ class Evaluation(Margins):
 
     The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected. The margin is
     that of the condition "replay". The regret of decisions charges each decision what it costs in the long run, where
-    it was made; it is the one to compare agents that decide step by step, which a replay misjudges. If the agent does
-    not say which policies it follows, nothing can be replayed: then expected and margin are those of the decisions.
+    it was made; it is the one to compare agents that decide step by step, which a replay misjudges.
+
+    If the agent does not say which policies it follows, nothing can be replayed. Then `judged_by` is "decisions", and
+    expected, baseline, margin and violations are those of the condition on decisions.
     """
 
     decision_regret: Floats
     by_decisions: Margin | None = None
+    judged_by: Condition = "replay"
 
     @property
     def decisions(self) -> Margin:
@@ -131,11 +135,13 @@ def evaluate(
     elif by_decisions is not None:
         expected, baseline, margin = by_decisions.expected, by_decisions.baseline, by_decisions.margin
     else:
-        raise NoSingleGain("the agent says no policies, and the baseline's gain depends on the state: nothing to judge")
+        raise NoSingleGain(f"this run cannot be judged: {NO_POLICIES}, and the baseline's gain depends on the state")
     optimum = solve.optimal_gain(problem.mdp)
     best: Floats = steps * np.float64(optimum.gain)
     regrets = (best - np.cumsum(run.rewards), best - expected, decision_regret(run, problem.mdp, optimum))
-    return Evaluation(expected, baseline, margin, *regrets, by_decisions, kept_at=may_lose.kept_at(run.steps))
+    judged_by: Condition = "replay" if run.knows_policies else "decisions"
+    kept_at = may_lose.kept_at(run.steps)
+    return Evaluation(expected, baseline, margin, *regrets, by_decisions, judged_by, kept_at=kept_at)
 
 
 def evaluate_episodes(
@@ -145,8 +151,6 @@ def evaluate_episodes(
     may_lose = alpha if isinstance(alpha, Tolerance) else check_tolerance(alpha, allowance=allowance)
     if mdp.space != baseline.space:
         raise InvalidInput("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
-    first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
-    earned = np.cumsum(first[run.played, run.starts])
     values = solve.policy_values(mdp, baseline, run.horizon)[0][run.starts]
     base = np.cumsum(values)
     owed = np.cumsum(may_lose.owed(values, run.horizon))  # each episode has its own share
@@ -154,8 +158,10 @@ def evaluate_episodes(
     realised = best - np.cumsum(run.rewards.sum(axis=1))
     worth, kept_at = base + np.cumsum(episode_worth(run, mdp, baseline)), may_lose.kept_at(run.episodes)
     by_decisions = Margin(worth, base, may_lose.allowance + worth - owed, kept_at=kept_at)
-    if run.by_step is not None:  # no policy was played for a whole episode: the decisions are what can be judged
-        earned = worth
+    earned = worth  # if no policy was played for a whole episode, the decisions are what can be judged
+    if run.knows_policies:
+        first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
+        earned = np.cumsum(first[run.played, run.starts])
     margin = may_lose.allowance + earned - owed
     return EpisodicEvaluation(earned, base, margin, realised, best - earned, by_decisions, kept_at=kept_at)
 
@@ -168,8 +174,7 @@ def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
     """
     check_alpha(alpha)
     if not run.knows_policies:
-        fault = "the agent does not say which policies it followed (docs/adding-an-agent.md)"
-        raise InvalidInput("this run has no policies", [fault])
+        raise InvalidInput("this run has no policies", [NO_POLICIES])
     gains = {q: solve.gain_and_bias(problem.mdp, policy).gains for q, policy in enumerate(run.policies)}
     states = np.r_[run.start, run.next_states]
     steps = np.concatenate([np.full(s.length, gains[s.policy][states[s.first]]) for s in run.segments])

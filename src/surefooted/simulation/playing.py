@@ -5,7 +5,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from surefooted.agents.agent import Agent
+from surefooted.agents.agent import Agent, lacking
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.in_use import in_use
@@ -67,10 +67,11 @@ def simulate(
     (100,)
 
     """
-    is_own = isinstance(agent, AveragePlayer | EpisodicPlayer)
-    if not is_own and (faults := any_agent.faults_of(agent, problem)):
+    is_ours = isinstance(agent, AveragePlayer | EpisodicPlayer)
+    if not is_ours and (faults := _unplayable(problem, agent)):
         raise InvalidInput("this agent cannot be simulated", faults)
-    if isinstance(agent, EpisodicPlayer) or (not is_own and problem.horizon is not None):
+    by_episodes = isinstance(agent, EpisodicPlayer) or (not is_ours and _has_horizon(agent, episodes))
+    if by_episodes:
         where = _starts(problem, agent, steps, episodes, starts)
         if not isinstance(agent, EpisodicPlayer):
             return any_agent.simulate_episodes(problem, agent, where, seed)
@@ -81,24 +82,46 @@ def simulate(
     if not is_whole(steps, 1):
         raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
     if not isinstance(agent, AveragePlayer):
-        return any_agent.simulate_steps(problem, agent, steps, seed)
+        return any_agent.simulate_steps(problem, agent, int(steps), seed)
     with in_use(agent):
         return _simulate_steps(problem, agent, steps, seed)
+
+
+def _unplayable(problem: Problem, agent: Any) -> list[str]:
+    """Why an agent that is none of the package's cannot play a problem."""
+    space, bounded = getattr(agent, "space", problem.space), bool(getattr(agent, "bounded", False))
+    return lacking(agent) or misfits(problem.mdp, space, bounded)
+
+
+def _has_horizon(agent: Any, episodes: int | None) -> bool:
+    """Whether an agent that is none of the package's plays episodes: it says so, or is asked to."""
+    return episodes is not None or getattr(agent, "horizon", None) is not None
 
 
 def _starts(problem: Problem, agent: Any, steps: int | None, episodes: int | None, starts: Ints | None) -> Ints:
     """The first state of each episode."""
     if steps is not None or episodes is None:
         raise InvalidInput("no such run", ["an agent of episodes plays `episodes`, not `steps`"])
-    if problem.horizon != getattr(agent, "horizon", problem.horizon):
-        fault = f"the agent has horizon {agent.horizon}, the problem {problem.horizon}"
+    horizon = getattr(agent, "horizon", None)
+    if problem.horizon is None or horizon not in (None, problem.horizon):
+        fault = f"the agent has horizon {horizon}, the problem {problem.horizon}"
         raise InvalidInput("agent and problem do not fit", [fault])
     if not is_whole(episodes, 1):
         raise InvalidInput("no such run", [f"episodes {episodes} must be a positive whole number"])
     where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
     if where.shape != (episodes,):
         raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
-    return where
+    return check_starts(where, problem.mdp.n_states)
+
+
+def check_starts(starts: Ints, n_states: int) -> Ints:
+    """`starts`, if they are states, one for each episode."""
+    faults: list[str] = []
+    starts = whole_numbers("starts", starts, faults)
+    faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < n_states]
+    if faults or starts.ndim != 1:
+        raise InvalidInput("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
+    return starts
 
 
 def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
@@ -178,10 +201,7 @@ def simulate_episodes(
         faults.append(f"the agent has horizon {agent.horizon}, the dynamics {mdp.stages} stages")
     if faults:
         raise InvalidInput("agent and problem do not fit", faults)
-    starts = whole_numbers("starts", starts, faults)
-    faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < mdp.n_states]
-    if faults or starts.ndim != 1:
-        raise InvalidInput("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
+    starts = check_starts(starts, mdp.n_states)
     world, unlimited = _world(mdp), np.zeros(0, dtype=np.int64)
     shape = (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
