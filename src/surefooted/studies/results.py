@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surefooted.errors import UnreadableFile
+from surefooted.studies.columns import DECISIONS
 from surefooted.studies.folder import Folder
 from surefooted.studies.parts import Tables
 from surefooted.studies.spec import Setting, StudySpec
@@ -73,6 +74,17 @@ class Results:
         """The condition that the agent of a setting keeps: "replay" or "decisions"; None if it keeps neither."""
         condition: str | None = self.column(setting, "condition")[0]
         return condition
+
+    def can_replay(self, setting: Setting) -> bool:
+        """Whether the runs of a setting can be judged by replay: their agent says which policies it follows."""
+        return not np.any(np.isnan(self.column(setting, "min_margin").astype(float)))
+
+    def judged_by(self, setting: Setting) -> str | None:
+        """The condition that a setting is judged by: the one that its agent keeps, if it can be judged by that.
+
+        None if the agent keeps neither.
+        """
+        return self.condition(setting) if self.can_replay(setting) else DECISIONS
 
     def column(self, setting: Setting, name: str) -> Any:
         """A column of the runs of one setting, as an array."""
