@@ -43,7 +43,7 @@ class QLearning(Restorable):
     -------
     >>> import surefooted as sf
     >>> problem = sf.problems.riverswim()
-    >>> agent = sf.QLearning(problem.space, steps=1000, span=10.0)
+    >>> agent = sf.QLearning(problem.space, steps=1000, span=10.0, scale=0.01)
     >>> run = sf.simulate(problem, agent, steps=1000, seed=0)
     >>> sf.evaluate(run, problem, alpha=0.1).decisions.violations > 0
     True

@@ -58,6 +58,15 @@ def kept(condition: str | None, name: str) -> str:
     return f"{DECISIONS}_{name}" if condition == DECISIONS else name
 
 
+def judged_by(condition: str | None, violated: object) -> str | None:
+    """The condition that runs are judged by: the one that their agent keeps, or None if it keeps none.
+
+    `violated` is what is known of violations of replay. If that is None, the agent does not say its policies, and only
+    its decisions can be judged.
+    """
+    return condition if violated is not None else DECISIONS
+
+
 def _mean(name: str, heading: str, short: str = "", form: str = "{:,.0f}", with_half: bool = True) -> Summary:
     return Summary(name, "mean", name, heading, short, form, with_half)
 

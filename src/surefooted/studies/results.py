@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surefooted.errors import UnreadableFile
-from surefooted.studies.columns import DECISIONS
+from surefooted.studies.columns import judged_by
 from surefooted.studies.folder import Folder
 from surefooted.studies.parts import Tables
 from surefooted.studies.spec import Setting, StudySpec
@@ -75,16 +75,10 @@ class Results:
         condition: str | None = self.column(setting, "condition")[0]
         return condition
 
-    def can_replay(self, setting: Setting) -> bool:
-        """Whether the runs of a setting can be judged by replay: their agent says which policies it follows."""
-        return not np.any(np.isnan(self.column(setting, "min_margin").astype(float)))
-
     def judged_by(self, setting: Setting) -> str | None:
-        """The condition that a setting is judged by: the one that its agent keeps, if it can be judged by that.
-
-        None if the agent keeps neither.
-        """
-        return self.condition(setting) if self.can_replay(setting) else DECISIONS
+        """The condition that a setting is judged by: see `columns.judged_by`."""
+        known = np.isfinite(self.column(setting, "min_margin").astype(float)).all()
+        return judged_by(self.condition(setting), True if known else None)
 
     def column(self, setting: Setting, name: str) -> Any:
         """A column of the runs of one setting, as an array."""
