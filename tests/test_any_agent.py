@@ -10,6 +10,7 @@ import surefooted as sf
 from surefooted.errors import InvalidInput, NoSingleGain
 from surefooted.evaluation.margins import gain_margin
 from surefooted.simulation.run import UNKNOWN
+from surefooted.testing import check_promise
 
 RIVER = sf.problems.riverswim()
 GRID = sf.problems.gridworld(slip=0.2, noise=sf.Noise("bernoulli"))
@@ -315,3 +316,29 @@ def test_any_agent_acts_in_an_environment(horizon):
         sf.gym.drive(bridge, object(), steps=2)
     with pytest.raises(InvalidInput, match="plays 4"):
         sf.gym.drive(bridge, Scripted(lambda t, s: 4), steps=2)
+
+
+class Cautious:
+    """A conservative agent of one's own, which dares nothing; `boasts` is the budget that it claims."""
+
+    condition = "decisions"
+
+    def __init__(self, problem, boasts=0.0):
+        self.baseline, self.boasts = problem.baseline, boasts
+
+    def begin(self, s):
+        pass
+
+    def act(self, s):
+        return sf.agents.Decision("baseline", "It is safe.", int(self.baseline.actions[s]), budget=self.boasts)
+
+    def observe(self, s, a, r, s_next):
+        pass
+
+
+def test_the_promise_of_a_conservative_agent_of_ones_own_can_be_checked():
+    check_promise(lambda: Cautious(RIVER), RIVER, alpha=0.1, length=50)
+    with pytest.raises(AssertionError, match=r"a budget of 1\.0 where 0\.0 is the exact margin"):
+        check_promise(lambda: Cautious(RIVER, 1.0), RIVER, alpha=0.1, length=50)
+    grid = replace(GRID, baseline=sf.Policy.deterministic(GRID.space, GRID.baseline.actions))
+    check_promise(lambda: Cautious(grid), grid, alpha=0.1, length=5)
