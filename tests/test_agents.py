@@ -112,12 +112,6 @@ def test_a_run_holds_only_decisions_and_policies_that_were_played(steps):
     assert steps > 1 or len(agent.decisions) == 2
 
 
-def test_only_agents_with_a_learner_can_be_simulated():
-    problem = a_problem()
-    with pytest.raises(InvalidInput, match="FixedPolicy has no learner: give UCRL2"):
-        simulate(problem, FixedPolicy(problem.baseline), steps=10)
-
-
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize(("kind", "certificate"), KINDS)
 @pytest.mark.parametrize("taken", [0, 1, 37, 150])

@@ -22,6 +22,11 @@ def average(name):
             return sf.agents.FixedPolicy(sf.Policy.uniform(space), seed=3)
         case ["UCRL2", *rest]:
             return sf.UCRL2(space, seed=3, dynamic="dynamic" in rest)
+        case ["QLearning"]:
+            return sf.QLearning(space, steps=300, span=10.0, scale=0.01)
+        case ["CUCRL2", "QLearning"]:
+            learner = sf.QLearning(space, steps=300, span=10.0, scale=0.01)
+            return sf.CUCRL2(space, baseline=baseline, alpha=0.4, learner=learner, condition="decisions", seed=3)
         case ["PSRL", *rest]:
             return sf.PSRL(space, seed=3, knowledge=NOISY.knowledge("successors") if rest else None)
         case ["CUCRL2", "PSRL"]:
@@ -67,6 +72,7 @@ def finite(name):
 
 
 AVERAGE = ["fixed", "UCRL2", "UCRL2 dynamic", "PSRL", "PSRL informed", "CUCRL2 unknown", "CUCRL2 PSRL"]
+AVERAGE += ["QLearning", "CUCRL2 QLearning"]
 AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "induction", "decisions")]
 LEARNERS = ["UCBVI boxes", "UCBVI staged", "UCBVI hoeffding", "UCBVI freedman", "EULER", "EULER staged"]
 LEARNERS += ["PSRL", "PSRL staged"]

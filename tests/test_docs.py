@@ -135,3 +135,18 @@ def test_the_page_on_learners_and_its_script_have_the_same_learner_and_it_is_sho
     assert len(lines) < 80
     first, last = lines.index("    def propose(self) -> sf.Policy:") + 2, lines.index("def main() -> None:") - 2
     assert "\n".join(lines[first:last]) in page
+
+
+def test_the_page_on_agents_and_its_script_have_the_same_agent():
+    page, script = (ROOT / "docs" / "adding-an-agent.md").read_text(), (ROOT / "examples" / "own_agent.py").read_text()
+    (agent,) = re.findall(r"class EpsilonGreedy:\n.*?watch = observe.*?\n", script, re.DOTALL)
+    without_docstrings = re.sub(r'( def .*\n) {8}""".*?"""\n(?= {8})', r"\1", agent)
+    assert without_docstrings in page
+
+
+def test_what_the_page_on_agents_says_of_its_example_is_true():
+    block = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adding-an-agent.md").read_text(), re.DOTALL)[0]
+    space: dict = {}
+    exec(block, space)
+    result, safe = space["result"], sf.evaluate(space["run"], space["problem"], space["alpha"])
+    assert result.judged_by == "decisions" and result.violations > 0 and safe.decisions.violations == 0

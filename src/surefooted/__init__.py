@@ -30,6 +30,7 @@ _HOMES = {
     "PSRL": "surefooted.agents.psrl",
     "Policy": "surefooted.tables.policy",
     "Problem": "surefooted.problems",
+    "QLearning": "surefooted.agents.q_learning",
     "Space": "surefooted.tables.space",
     "StagedMDP": "surefooted.tables.staged",
     "SurefootedError": "surefooted.errors",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from surefooted.agents.cucrl2 import CUCRL2 as CUCRL2
     from surefooted.agents.euler import EULER as EULER
     from surefooted.agents.psrl import PSRL as PSRL
+    from surefooted.agents.q_learning import QLearning as QLearning
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
     from surefooted.certificates.estimate import estimate_baseline as estimate_baseline

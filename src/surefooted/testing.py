@@ -155,12 +155,10 @@ def check_simulation(make: Make, problem: Problem, steps: int = 300, seed: int =
     """`simulate` gives the same run as `begin`, `act` and `observe`, and leaves the agent in the same state."""
     agent: Any = make()
     live = Live(make(), problem, seed)
-    if not isinstance(agent, EpisodicPlayer | AveragePlayer):
-        return  # the simulator does not play it
-    if isinstance(agent, EpisodicPlayer):
-        episodes = max(1, steps // agent.horizon)
+    if horizon := _horizon(agent, problem):
+        episodes = max(1, steps // horizon)
         run: Any = simulate(problem, agent, episodes=episodes, seed=seed)
-        live.play(episodes * agent.horizon)
+        live.play(episodes * horizon)
     else:
         run = simulate(problem, agent, steps, seed)
         live.play(steps)
@@ -200,17 +198,17 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
 
     This may fail with the agent's own probability delta.
     """
-    agent = make()
+    agent: Any = make()
     run: Run | EpisodicRun
     result: Margin
-    if isinstance(agent, EpisodicPlayer):
+    if _horizon(agent, problem):
         run = simulate(problem, agent, episodes=length, seed=seed)
         result, unit, when = evaluate(run, problem, alpha), "episode", list(range(length))
     else:
         run = simulate(problem, agent, length, seed)
         found = evaluate(run, problem, alpha)
         result, unit, when = found, "step", [decision.t for decision in run.decisions]
-        if agent.account is not None:
+        if getattr(agent, "condition", "replay") == "decisions":
             result = found.decisions
     _require(result.violations == 0, f"the condition is violated after {result.violations} {unit}s")
     exact, earned = np.r_[0.0, result.margin], np.r_[0.0, result.baseline]
@@ -236,7 +234,7 @@ class Live:
         """Begin the run, or the next episode, if it is time to."""
         if self.left == 0:
             self.s = self.problem.start
-            self.left = self.agent.horizon if isinstance(self.agent, EpisodicPlayer) else -1
+            self.left = _horizon(self.agent, self.problem) or -1
             self.agent.begin(self.s)
 
     def step(self) -> None:
@@ -253,6 +251,11 @@ class Live:
         """Play some steps."""
         for _ in range(steps):
             self.step()
+
+
+def _horizon(agent: Any, problem: Problem) -> int | None:
+    """The number of steps after which an agent begins again; None if it plays one long run."""
+    return None if isinstance(agent, AveragePlayer) else problem.horizon
 
 
 def same(a: Any, b: Any) -> bool:

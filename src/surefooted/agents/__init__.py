@@ -13,6 +13,7 @@ from surefooted.agents.explorer import Explorer
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.agents.learner import AverageLearner, Learner
 from surefooted.agents.psrl import PSRL, PSRLEpisodic, PSRLEpisodicLearner, PSRLLearner
+from surefooted.agents.q_learning import QLearning
 from surefooted.agents.ucbvi import UCBVI, UCBVILearner
 from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 
@@ -35,6 +36,7 @@ __all__ = [
     "PSRLEpisodic",
     "PSRLEpisodicLearner",
     "PSRLLearner",
+    "QLearning",
     "UCBVILearner",
     "UCRL2Learner",
 ]

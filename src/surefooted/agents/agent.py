@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from surefooted.codec import record
+from surefooted.errors import InvalidInput
+from surefooted.tables.space import Space
 
 Role = Literal["baseline", "optimistic"]
 
@@ -32,7 +36,10 @@ class Decision:
 
 
 class Agent(Protocol):
-    """Learns from one stream of experience, one step at a time."""
+    """Learns from one stream of experience, one step at a time.
+
+    `simulate`, studies and `gym.drive` play everything that has these methods (docs/adding-an-agent.md).
+    """
 
     def begin(self, s: int) -> None:
         """A new episode (or the only one) begins in s; no transition led there."""
@@ -42,3 +49,20 @@ class Agent(Protocol):
 
     def observe(self, s: int, a: int, r: float, s_next: int) -> None:
         """Playing a in s earned r and led to s_next."""
+
+
+def lacking(agent: Any) -> list[str]:
+    """What is wrong with an agent that lacks `begin`, `act` or `observe`."""
+    missing = [name for name in ("begin", "act", "observe") if not callable(getattr(agent, name, None))]
+    return [f"{type(agent).__name__} has no {name}: an agent has begin, act and observe" for name in missing]
+
+
+def asked(agent: Any, s: int, space: Space) -> tuple[int, Any]:
+    """The action that any agent plays in s, and what its `act` returned: a Decision, or the number of an action."""
+    said = agent.act(s)
+    a, known = getattr(said, "action", said), space.actions(s)
+    if isinstance(a, bool) or not isinstance(a, int | np.integer) or a not in known:
+        fault = f"state {s}: {type(agent).__name__} plays {said!r}; the actions there are {', '.join(map(str, known))}"
+        remedy = "`act` returns a Decision, or the number of an action."
+        raise InvalidInput("this action cannot be played", [fault], remedy)
+    return int(a), said

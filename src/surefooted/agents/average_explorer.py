@@ -51,6 +51,8 @@ class AverageExplorer(AveragePlayer[A]):
         """Steps 1 to 3 and 6 to 8 of Fig. `cucrl`."""
         if self.decisions:
             self.last_length = self.t - self.decisions[-1].t
+        if self.state is not None:
+            self.learner.locate(self.state)
         contradictions = self.learner.compare()
         plan = self.learner.propose(self.learner.plausible(), self.t)  # steps 2 and 3
         left = self.last_length + 1 if self.dynamic else UNLIMITED  # step 7

@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from surefooted.agents import wording
+from surefooted.agents.adopted import adoption_faults, can_be_adopted
+from surefooted.agents.agent import Agent
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episode_settings import CONDITIONS, Condition
 from surefooted.agents.learner import AverageLearner
@@ -29,7 +31,8 @@ CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments",
 class Settings(NamedTuple):
     """What proves the condition: who proposes, the shares of δ, and whether anchors are used."""
 
-    held: AverageLearner | None  # None: UCRL2's learner
+    held: AverageLearner | None  # None: UCRL2's learner, or one for the agent that is adopted
+    adopted: Agent | None
     shares: Shares
     anchored: bool
 
@@ -38,7 +41,7 @@ def settle(
     space: Space,
     baseline: Baseline,
     tolerance: Tolerance,
-    learner: AverageLearner | AveragePlayer[Any] | None,
+    learner: AverageLearner | AveragePlayer[Any] | Agent | None,
     delta: float | None,
     condition: Condition,
     certificate: CertificateName,
@@ -52,7 +55,12 @@ def settle(
         faults.append(f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}")
     if certificate not in CERTIFICATES:
         faults.append(f"there is no certificate {certificate!r}; there are {', '.join(CERTIFICATES)}")
-    held = learner.learner if isinstance(learner, AveragePlayer) else learner
+    held: Any = learner.learner if isinstance(learner, AveragePlayer) else learner
+    adopted = None
+    if can_be_adopted(held):
+        adopted, held = held, None
+        faults += adoption_faults(adopted, space, None)
+        faults += [wording.ONE_STEP.format(type(adopted).__name__)] if condition == "replay" else []
     if held is not None and options:
         faults.append(f"{', '.join(options)}: a learner is given, so these options of UCRL2 have no effect")
     if not isinstance(held, AverageLearner | None):
@@ -78,7 +86,7 @@ def settle(
         faults += error.faults
     if faults:
         raise InvalidInput("no such agent", faults)
-    return Settings(held, shares, anchored)
+    return Settings(held, adopted, shares, anchored)
 
 
 def _baseline_faults(baseline: Baseline, space: Space) -> list[str]:

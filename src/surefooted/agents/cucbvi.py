@@ -6,7 +6,8 @@ from typing import Any, Literal
 import numpy as np
 
 from surefooted.agents import wording
-from surefooted.agents.agent import Decision, Role
+from surefooted.agents.adopted import AdoptedEpisodes, adoption_faults, can_be_adopted
+from surefooted.agents.agent import Agent, Decision, Role
 from surefooted.agents.effort import EpisodeEffort
 from surefooted.agents.episode_settings import Condition, baseline_faults, condition_faults
 from surefooted.agents.episode_steps import EpisodeSteps
@@ -46,7 +47,8 @@ class CUCBVI(EpisodeSteps):
     baseline : the policy in use today, with its values if they are known
     alpha : the share of what the baseline earns that may be lost, between 0 and 1; 0 with an allowance or a tolerance
     delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
-    learner : what proposes policies and bounds them; UCBVI's unless given
+    learner : what proposes policies and bounds them; UCBVI's unless given. It may be any agent that has `begin`, `act`
+        and `observe` (`agents.adopted`)
     condition : "replay" (the paper's) or "decisions", which needs the baseline's values of all stages
     tolerance, allowance : an amount that may be lost in each step, and one in all, beside alpha
     floor : the level that the earnings of a step are measured from, for alpha; 0 unless given
@@ -61,7 +63,7 @@ class CUCBVI(EpisodeSteps):
         this share or all episodes by five times this share. 0: before every refusal
     seed : of the random numbers that a randomised policy needs
     options : those of UCBVI's learner: bonus, episodes, stage_dependent, confidence, bounded, knowledge (see
-        `UCBVILearner`)
+        `UCBVILearner`); with any agent as the learner, all but the first two
 
     Example
     -------
@@ -86,7 +88,7 @@ class CUCBVI(EpisodeSteps):
         baseline: Baseline,
         alpha: float,
         delta: float | None = None,
-        learner: EpisodicLearner | EpisodicPlayer | None = None,
+        learner: EpisodicLearner | EpisodicPlayer | Agent | None = None,
         condition: Condition = "replay",
         tolerance: float = 0.0,
         allowance: float = 0.0,
@@ -113,7 +115,10 @@ class CUCBVI(EpisodeSteps):
             faults.append("learn_from='optimistic' with an unknown baseline: nothing would ever be learnt of it")
         if not 0 <= patience < np.inf:
             faults.append(f"patience {patience} must be finite and not negative")
-        held = learner.learner if isinstance(learner, EpisodicPlayer) else learner
+        held: Any = learner.learner if isinstance(learner, EpisodicPlayer) else learner
+        adopted = held if can_be_adopted(held) else None
+        if adopted is not None:
+            held, faults = None, faults + adoption_faults(adopted, space, int(horizon))
         if held is not None and options:
             faults.append(f"{', '.join(options)}: a learner is given, so these options of UCBVI have no effect")
         if not isinstance(held, EpisodicLearner | None):
@@ -141,7 +146,10 @@ class CUCBVI(EpisodeSteps):
         self.shares: Shares = shares
         self.pooling = Pooling(shares.of_outcomes, horizon * space.r_max) if pooled else None
         account = Account(space, baseline, may_lose, shares.of_outcomes) if by_account else None
-        held = held or UCBVILearner(space, horizon, delta=shares.of_learner, **options)
+        options["delta"] = shares.of_learner
+        if adopted is not None:
+            held = AdoptedEpisodes(space, horizon, adopted, **options)
+        held = held or UCBVILearner(space, horizon, **options)
         super().__init__(held, seed, account)
         self.baseline, self.tolerance, self.alpha, self.condition = baseline, may_lose, may_lose.alpha, condition
         self.learn_from, self.reevaluate = learn_from, reevaluate
@@ -159,6 +167,7 @@ class CUCBVI(EpisodeSteps):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Steps 1 to 3 of Fig. `cucbvi`; with an account, steps 2 and 3 come before every step."""
+        self.learner.locate(s)
         if contradictions := self._compare():  # what was proved may be wrong: play safe until told otherwise
             return self._keep_to_baseline(s, contradictions)
         if self.account is not None:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from surefooted.agents import wording
-from surefooted.agents.agent import Decision, Role
+from surefooted.agents.adopted import AdoptedAgent
+from surefooted.agents.agent import Agent, Decision, Role
 from surefooted.agents.average import AveragePlayer, Episode
 from surefooted.agents.average_settings import CertificateName, effort_faults, new_account, new_certificate, settle
 from surefooted.agents.effort import Effort
@@ -21,9 +22,11 @@ from surefooted.agents.in_use import exclusive
 from surefooted.agents.learner import AverageLearner
 from surefooted.agents.step_by_step import StepByStep
 from surefooted.agents.ucrl2 import UCRL2Learner
+from surefooted.certificates.account import Account
 from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Certificate, Offer, Past, Question, bookmark
 from surefooted.certificates.tolerance import Checkpoints, Tolerance
+from surefooted.certificates.unknown import UnknownAccount
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
@@ -47,7 +50,8 @@ class CUCRL2(StepByStep[AverageLearner]):
     baseline : the policy in use today, with its gain and bias if they are known
     alpha : the share of what the baseline earns that may be lost, between 0 and 1; 0 with an allowance or a tolerance
     delta : the probability with which the condition may fail (0.05, or the learner's); see `certificates.shares`
-    learner : what proposes policies; UCRL2's unless given
+    learner : what proposes policies; UCRL2's unless given. With condition="decisions" it may be any agent that has
+        `begin`, `act` and `observe` (`agents.adopted`)
     condition : "replay" (the paper's) or "decisions", which explores far sooner and needs more of the baseline: its
         gain and bias, or its span, or knowledge that proves that it keeps returning to one state
     strict : keep a reserve for the way back to the baseline; without it (the paper), the condition can be violated
@@ -67,7 +71,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         with 0 (the paper) the agent asks in every episode, and reviews the past before every refusal. For "decisions"
         it is 0; a larger one, such as 0.1, saves up for longer stretches where single steps teach little
     seed : of the random numbers that a randomised baseline needs
-    options : those of UCRL2's learner: confidence, bounded, knowledge (see `Learner`)
+    options : those of UCRL2's learner, or of what holds any agent: confidence, bounded, knowledge (see `Learner`)
 
     Example
     -------
@@ -95,7 +99,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         baseline: Baseline,
         alpha: float,
         delta: float | None = None,
-        learner: AverageLearner | AveragePlayer[Any] | None = None,
+        learner: AverageLearner | AveragePlayer[Any] | Agent | None = None,
         condition: Condition = "replay",
         strict: bool = True,
         tolerance: float = 0.0,
@@ -117,8 +121,11 @@ class CUCRL2(StepByStep[AverageLearner]):
         faults += may_lose.gain_faults(baseline.gain, space.money) if not faults else []
         faults += effort_faults(minimum, patience)
         proves = (delta, condition, certificate, anchored, options, faults)
-        held, self.shares, anchored = settle(space, baseline, may_lose, learner, *proves)
-        held = held or UCRL2Learner(space, delta=self.shares.of_learner, **options)
+        held, adopted, self.shares, anchored = settle(space, baseline, may_lose, learner, *proves)
+        options["delta"] = self.shares.of_learner
+        if adopted is not None:
+            held = AdoptedAgent(space, adopted, elsewhere=baseline.policy, **options)
+        held = held or UCRL2Learner(space, **options)
         by_account, of_outcomes = condition == "decisions", self.shares.of_outcomes
         saving, patience = (patience or 0.0) if by_account else 0.0, 0.01 if patience is None else patience
         account = new_account(space, baseline, may_lose, of_outcomes, strict, saving) if by_account else None
@@ -167,6 +174,8 @@ class CUCRL2(StepByStep[AverageLearner]):
     def next_episode(self) -> Episode:
         """Steps 1 to 8 of Fig. `cucrl`; with an account, steps 4 and 5 come before every step."""
         learner = self.learner
+        assert self.state is not None
+        learner.locate(self.state)
         contradictions = learner.compare() + self.check.compare(learner.belief.from_data, learner.counts.total)
         contradictions += [] if self.account is None else self.account.contradictions
         plausible = learner.plausible()  # step 2
@@ -179,7 +188,7 @@ class CUCRL2(StepByStep[AverageLearner]):
             return self._keep_to_baseline(wording.RESTS, rest)
         plan = learner.propose(plausible, self.t)  # step 3
         if self.account is not None:
-            if self.shares.of_set:
+            if self.shares.of_set and self._set_is_due(self.account):
                 self.account.review(plausible)
             return self.step_by_step(plan)
         return self._by_certificate(plausible, plan)
@@ -242,6 +251,11 @@ class CUCRL2(StepByStep[AverageLearner]):
         if not self.baseline.is_known:  # it is bounded again, too
             self.effort.charge_review(offer.sweeps, self.learner.counts)
         return offer
+
+    def _set_is_due(self, account: Account | UnknownAccount) -> bool:
+        """Whether to bound departures by the set now: in every episode, or rarely if an episode is one step."""
+        rarely = self.learner.every_step and account.next_review is None
+        return not rarely or self.t % max(math.isqrt(self.t), 1) == 0
 
     def _review_is_due(self) -> bool:
         return self.effort.review_is_due(self.t, self.explored, self.played, self.learner.counts)

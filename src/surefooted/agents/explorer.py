@@ -34,6 +34,7 @@ class Explorer(EpisodicPlayer):
 
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
         """Play what is proposed."""
+        self.learner.locate(s)
         contradictions = self.learner.compare()
         policy, t = self.learner.propose(), self.horizon * self.episodes
         reason = self.learner.reason + wording.not_used(contradictions)

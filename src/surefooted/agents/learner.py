@@ -6,7 +6,7 @@ certificate.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from surefooted.agents import wording
 from surefooted.agents.identity import Restorable
@@ -35,6 +35,8 @@ class Learner(Restorable):
     stages : the number of stages that have dynamics of their own
 
     """
+
+    every_step: ClassVar[bool] = False  # whether a proposal holds for one step only
 
     def __init__(
         self,
@@ -69,6 +71,9 @@ class Learner(Restorable):
     def compare(self) -> list[str]:
         """What contradicts what was declared, which is kept until `trust`; agents begin each episode with this."""
         return self.belief.compare()
+
+    def locate(self, s: int) -> None:
+        """An episode is about to be planned in s; most learners propose for every state and need not know."""
 
     def learn(self, pairs: Ints, rewards: Floats, next_states: Ints, noise: Ints | None = None) -> None:
         """Count steps that are known to be possible; rewards are counted from `low` (`tables.money`).

@@ -57,6 +57,7 @@ class StepByStep(AveragePlayer[L]):
         decision = Decision("optimistic", reason, t=self.t, policy=policy, budget=budget, terms=terms)
         due = self.account.next_review
         left = UNLIMITED if due is None else max(due - self.t, 1)
+        left = 1 if self.learner.every_step else left
         return Episode(plan.policy, decision, left)
 
     @exclusive

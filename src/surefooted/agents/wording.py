@@ -22,6 +22,10 @@ NO_CHECKPOINTS = (
     'checkpoints with condition="decisions" need a baseline whose gain and bias are declared: what it will have paid '
     "in by the next checkpoint must be certain"
 )
+ONE_STEP = (
+    'condition="replay" proves what a policy earns that is played for many steps, and {} decides each step on its own: '
+    'choose condition="decisions", or write an AverageLearner (docs/adding-an-agent.md)'
+)
 NOTHING_PROVED = (
     "Plays the baseline: what is known does not prove yet that the baseline keeps returning to one state. More data "
     "may; so may possible successors or mechanics, and Baseline(policy, span=..) does without."

@@ -12,13 +12,14 @@ from typing import Any, overload
 import numpy as np
 
 from surefooted import solve
+from surefooted.agents.episode_settings import Condition
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.errors import InvalidInput, NoSingleGain
 from surefooted.evaluation.decisions import decision_margin, decision_regret, episode_worth
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
-from surefooted.simulation.run import EpisodicRun, Run
+from surefooted.simulation.run import NO_POLICIES, EpisodicRun, Run
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 from surefooted.tables.staged import Dynamics
@@ -39,10 +40,14 @@ class Evaluation(Margins):
     The realised regret is t g* - (r_1 + .. + r_t), Eq. `regret`; the expected one is t g* - expected. The margin is
     that of the condition "replay". The regret of decisions charges each decision what it costs in the long run, where
     it was made; it is the one to compare agents that decide step by step, which a replay misjudges.
+
+    If the agent does not say which policies it follows, nothing can be replayed. Then `judged_by` is "decisions", and
+    expected, baseline, margin and violations are those of the condition on decisions.
     """
 
     decision_regret: Floats
     by_decisions: Margin | None = None
+    judged_by: Condition = "replay"
 
     @property
     def decisions(self) -> Margin:
@@ -122,15 +127,21 @@ def evaluate(
     may_lose = check_tolerance(alpha, tolerance=tolerance, allowance=allowance, floor=floor, checkpoints=checkpoints)
     if isinstance(run, EpisodicRun):
         return evaluate_episodes(run, problem.mdp, problem.baseline, may_lose)
-    expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
-    baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
+    by_decisions, steps = decision_margin(run, problem, may_lose), np.arange(1, run.steps + 1)
+    if run.knows_policies:
+        expected = solve.expected_rewards_along(problem.mdp, run.sequence, run.start)
+        baseline = solve.expected_rewards(problem.mdp, problem.baseline, run.start, run.steps)
+        margin = may_lose.allowance + expected - may_lose.owed(baseline, steps)
+    elif by_decisions is not None:
+        expected, baseline, margin = by_decisions.expected, by_decisions.baseline, by_decisions.margin
+    else:
+        raise NoSingleGain(f"this run cannot be judged: {NO_POLICIES}, and the baseline's gain depends on the state")
     optimum = solve.optimal_gain(problem.mdp)
-    steps = np.arange(1, run.steps + 1)
     best: Floats = steps * np.float64(optimum.gain)
-    margin = may_lose.allowance + expected - may_lose.owed(baseline, steps)
-    by_decisions = decision_margin(run, problem, may_lose)
     regrets = (best - np.cumsum(run.rewards), best - expected, decision_regret(run, problem.mdp, optimum))
-    return Evaluation(expected, baseline, margin, *regrets, by_decisions, kept_at=may_lose.kept_at(run.steps))
+    judged_by: Condition = "replay" if run.knows_policies else "decisions"
+    kept_at = may_lose.kept_at(run.steps)
+    return Evaluation(expected, baseline, margin, *regrets, by_decisions, judged_by, kept_at=kept_at)
 
 
 def evaluate_episodes(
@@ -140,8 +151,6 @@ def evaluate_episodes(
     may_lose = alpha if isinstance(alpha, Tolerance) else check_tolerance(alpha, allowance=allowance)
     if mdp.space != baseline.space:
         raise InvalidInput("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
-    first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
-    earned = np.cumsum(first[run.played, run.starts])
     values = solve.policy_values(mdp, baseline, run.horizon)[0][run.starts]
     base = np.cumsum(values)
     owed = np.cumsum(may_lose.owed(values, run.horizon))  # each episode has its own share
@@ -149,8 +158,10 @@ def evaluate_episodes(
     realised = best - np.cumsum(run.rewards.sum(axis=1))
     worth, kept_at = base + np.cumsum(episode_worth(run, mdp, baseline)), may_lose.kept_at(run.episodes)
     by_decisions = Margin(worth, base, may_lose.allowance + worth - owed, kept_at=kept_at)
-    if run.by_step is not None:  # no policy was played for a whole episode: the decisions are what can be judged
-        earned = worth
+    earned = worth  # if no policy was played for a whole episode, the decisions are what can be judged
+    if run.knows_policies:
+        first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
+        earned = np.cumsum(first[run.played, run.starts])
     margin = may_lose.allowance + earned - owed
     return EpisodicEvaluation(earned, base, margin, realised, best - earned, by_decisions, kept_at=kept_at)
 
@@ -162,6 +173,8 @@ def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:
     state, the gain from the state in which its segment began counts.
     """
     check_alpha(alpha)
+    if not run.knows_policies:
+        raise InvalidInput("this run has no policies", [NO_POLICIES])
     gains = {q: solve.gain_and_bias(problem.mdp, policy).gains for q, policy in enumerate(run.policies)}
     states = np.r_[run.start, run.next_states]
     steps = np.concatenate([np.full(s.length, gains[s.policy][states[s.first]]) for s in run.segments])

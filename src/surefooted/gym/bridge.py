@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from surefooted.agents.agent import Agent
+from surefooted.agents.agent import Agent, asked, lacking
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.player import Player
 from surefooted.errors import InvalidInput, SurefootedError
@@ -159,23 +159,26 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
     """Let an agent act in an environment for a number of steps, over as many episodes as that takes.
 
     - `bridge`: the environment.
-    - `agent`: an agent on `bridge.space`. If it plays episodes of H steps, the environment is reset every H steps. With
-      "absorb", the remaining steps of a terminated episode are told to it as steps that earn 0. If its mechanics
-      observe their noise, it is told `info["noise"]`.
+    - `agent`: an agent on `bridge.space`, or anything that has `begin`, `act` and `observe`. If it plays episodes of H
+      steps, as its attribute `horizon` says, the environment is reset every H steps. With "absorb", the remaining steps
+      of a terminated episode are told to it as steps that earn 0. If its mechanics observe their noise, it is told
+      `info["noise"]`.
     - `steps`: how many.
     - `seed`: of the environment.
     """
+    if faults := lacking(agent):
+        raise InvalidInput("this agent cannot act", faults)
     log = Transcript()
     needs_noise = isinstance(agent, Player) and agent.learner.belief.noise is not None
     if needs_noise and bridge.terminal is not None and isinstance(agent, EpisodicPlayer):
         fault = "after an end that absorbs, there is no noise to observe: infer it, or use termination='restart'"
         raise InvalidInput("agent and environment do not fit", [fault])
-    horizon = agent.horizon if isinstance(agent, EpisodicPlayer) else None
+    horizon = getattr(agent, "horizon", None)
     s, mask = _reset(bridge, seed)
     agent.begin(s)
     h = 0  # steps of the agent's episode
     for step in range(steps):
-        a = agent.act(s).action
+        a, _ = asked(agent, s, bridge.space)
         if mask is not None and not mask[a]:
             fault = f"state {s}: action {a} is masked; tell the bridge which actions each state has (`available`)"
             raise InvalidInput(f"step {step + 1} cannot be played", [fault])
@@ -198,7 +201,7 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
         jumped = over and not (terminated and bridge.terminal is None)  # no transition led to the new start
         if horizon is not None and terminated and bridge.terminal is not None:
             for _ in range(horizon - h):
-                agent.observe(s_next, agent.act(s_next).action, bridge.reward(0.0), s_next)
+                agent.observe(s_next, asked(agent, s_next, bridge.space)[0], bridge.reward(0.0), s_next)
         if jumped or h == horizon:
             agent.begin(start)
             h = 0

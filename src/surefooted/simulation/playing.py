@@ -5,6 +5,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from surefooted.agents.agent import Agent, lacking
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.in_use import in_use
@@ -14,6 +15,7 @@ from surefooted.kernels import playing
 from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
+from surefooted.simulation import any_agent
 from surefooted.simulation.noise import noise_teller
 from surefooted.simulation.run import EpisodicRun, Run
 from surefooted.tables.space import Floats, Ints, Space
@@ -26,18 +28,18 @@ Seed = int | np.random.SeedSequence
 
 
 @overload
-def simulate(problem: Problem, agent: AveragePlayer[Any], steps: int, seed: Seed = 0) -> Run: ...
+def simulate(problem: Problem, agent: AveragePlayer[Any] | Agent, steps: int, seed: Seed = 0) -> Run: ...
 
 
 @overload
 def simulate(
-    problem: Problem, agent: EpisodicPlayer, *, episodes: int, seed: Seed = 0, starts: Ints | None = None
+    problem: Problem, agent: EpisodicPlayer | Agent, *, episodes: int, seed: Seed = 0, starts: Ints | None = None
 ) -> EpisodicRun: ...
 
 
 def simulate(
     problem: Problem,
-    agent: AveragePlayer[Any] | EpisodicPlayer,
+    agent: AveragePlayer[Any] | EpisodicPlayer | Agent,
     steps: int | None = None,
     seed: Seed = 0,
     *,
@@ -49,7 +51,8 @@ def simulate(
     Parameters
     ----------
     problem : the true table that the agent plays on
-    agent : a new agent
+    agent : a new agent; agents of this package are played by compiled loops, and anything else that has `begin`, `act`
+        and `observe` is played one step at a time (`simulation.any_agent`)
     steps : how many steps to play, for average reward
     seed : of next states and rewards; the agent has a seed of its own
     episodes : how many episodes to play, for a finite horizon
@@ -64,29 +67,61 @@ def simulate(
     (100,)
 
     """
-    if isinstance(agent, EpisodicPlayer):
-        if steps is not None or episodes is None:
-            raise InvalidInput("no such run", ["an agent of episodes plays `episodes`, not `steps`"])
-        if problem.horizon != agent.horizon:
-            fault = f"the agent has horizon {agent.horizon}, the problem {problem.horizon}"
-            raise InvalidInput("agent and problem do not fit", [fault])
-        if not is_whole(episodes, 1):
-            raise InvalidInput("no such run", [f"episodes {episodes} must be a positive whole number"])
-        where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
-        if where.shape != (episodes,):
-            raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
+    is_ours = isinstance(agent, AveragePlayer | EpisodicPlayer)
+    if not is_ours and (faults := _unplayable(problem, agent)):
+        raise InvalidInput("this agent cannot be simulated", faults)
+    by_episodes = isinstance(agent, EpisodicPlayer) or (not is_ours and _has_horizon(agent, episodes))
+    if by_episodes:
+        where = _starts(problem, agent, steps, episodes, starts)
+        if not isinstance(agent, EpisodicPlayer):
+            return any_agent.simulate_episodes(problem, agent, where, seed)
         with in_use(agent):
             return simulate_episodes(problem.mdp, agent, where, seed, problem.mechanics, problem.laws)
-    if not isinstance(agent, AveragePlayer):
-        name = type(agent).__name__
-        fault = f"{name} has no learner: give UCRL2, CUCRL2, UCBVI, EULER, CUCBVI or another agent with a learner"
-        raise InvalidInput("this agent cannot be simulated", [f"{fault}, or play {name} with begin, act and observe"])
     if steps is None or episodes is not None or starts is not None:
         raise InvalidInput("no such run", ["an average-reward agent plays `steps`, not `episodes`"])
     if not is_whole(steps, 1):
         raise InvalidInput("no such run", [f"steps {steps} must be a positive whole number"])
+    if not isinstance(agent, AveragePlayer):
+        return any_agent.simulate_steps(problem, agent, int(steps), seed)
     with in_use(agent):
         return _simulate_steps(problem, agent, steps, seed)
+
+
+def _unplayable(problem: Problem, agent: Any) -> list[str]:
+    """Why an agent that is none of the package's cannot play a problem."""
+    space, bounded = getattr(agent, "space", problem.space), bool(getattr(agent, "bounded", False))
+    return lacking(agent) or misfits(problem.mdp, space, bounded)
+
+
+def _has_horizon(agent: Any, episodes: int | None) -> bool:
+    """Whether an agent that is none of the package's plays episodes: it says so, or is asked to."""
+    return episodes is not None or getattr(agent, "horizon", None) is not None
+
+
+def _starts(problem: Problem, agent: Any, steps: int | None, episodes: int | None, starts: Ints | None) -> Ints:
+    """The first state of each episode."""
+    if steps is not None or episodes is None:
+        raise InvalidInput("no such run", ["an agent of episodes plays `episodes`, not `steps`"])
+    horizon = getattr(agent, "horizon", None)
+    if problem.horizon is None or horizon not in (None, problem.horizon):
+        fault = f"the agent has horizon {horizon}, the problem {problem.horizon}"
+        raise InvalidInput("agent and problem do not fit", [fault])
+    if not is_whole(episodes, 1):
+        raise InvalidInput("no such run", [f"episodes {episodes} must be a positive whole number"])
+    where = np.full(int(episodes), problem.start) if starts is None else np.asarray(starts)
+    if where.shape != (episodes,):
+        raise InvalidInput("no such run", [f"starts have shape {where.shape}, not ({episodes},)"])
+    return check_starts(where, problem.mdp.n_states)
+
+
+def check_starts(starts: Ints, n_states: int) -> Ints:
+    """`starts`, if they are states, one for each episode."""
+    faults: list[str] = []
+    starts = whole_numbers("starts", starts, faults)
+    faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < n_states]
+    if faults or starts.ndim != 1:
+        raise InvalidInput("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
+    return starts
 
 
 def misfits(mdp: Dynamics, space: Space, bounded: bool) -> list[str]:
@@ -166,10 +201,7 @@ def simulate_episodes(
         faults.append(f"the agent has horizon {agent.horizon}, the dynamics {mdp.stages} stages")
     if faults:
         raise InvalidInput("agent and problem do not fit", faults)
-    starts = whole_numbers("starts", starts, faults)
-    faults += [f"there is no state {s} to start in" for s in np.unique(starts) if not 0 <= s < mdp.n_states]
-    if faults or starts.ndim != 1:
-        raise InvalidInput("no such starts", faults or [f"they have shape {starts.shape}, not one for each episode"])
+    starts = check_starts(starts, mdp.n_states)
     world, unlimited = _world(mdp), np.zeros(0, dtype=np.int64)
     shape = (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)

@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from surefooted.agents.agent import Decision
 from surefooted.agents.average import Segment
+from surefooted.errors import InvalidInput
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints
 
 Column = NDArray[np.generic]
+UNKNOWN = -1  # the policy of a segment or episode whose agent does not say what it follows
+NO_POLICIES = "the agent does not say which policies it follows (docs/adding-an-agent.md)"
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,15 @@ class Run:
         return self.pairs.size
 
     @property
+    def knows_policies(self) -> bool:
+        """Whether the agent said which policies it followed; if not, only its decisions can be judged."""
+        return all(segment.policy != UNKNOWN for segment in self.segments)
+
+    @property
     def sequence(self) -> list[tuple[Policy, int]]:
-        """μ_T: each policy and how long it was played."""
+        """μ_T: each policy and how long it was played; an error if the agent did not say its policies."""
+        if not self.knows_policies:
+            raise InvalidInput("this run has no policies", [NO_POLICIES])
         return [(self.policies[segment.policy], segment.length) for segment in self.segments]
 
     @property
@@ -68,6 +78,11 @@ class EpisodicRun:
     def horizon(self) -> int:
         """H."""
         return int(self.pairs.shape[1])
+
+    @property
+    def knows_policies(self) -> bool:
+        """Whether each episode followed one policy that is known; if not, only decisions can be judged."""
+        return self.by_step is None
 
     @cached_property
     def played(self) -> Ints:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from surefooted import own_code, solve
-from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpisodic
+from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpisodic, QLearning
+from surefooted.agents.agent import lacking
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.data.reading import read_history
@@ -27,6 +28,7 @@ AGENTS: dict[str, Callable[..., Any]] = {
     "UCRL2": UCRL2,
     "CUCRL2": CUCRL2,
     "PSRL": PSRL,
+    "QLearning": QLearning,
     "UCBVI": UCBVI,
     "EULER": EULER,
     "PSRLEpisodic": PSRLEpisodic,
@@ -81,10 +83,12 @@ def build_agent(
         known = f"{', '.join(AGENTS)}, or package.module:Class"
         raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
     kind = own_code.load(spec.kind, allow_code) if own_code.is_code(spec.kind) else AGENTS[spec.kind]
-    arguments = {key: _value(key, value, problem, seed, allow_code) for key, value in spec.parameters.items()}
+    length = study.length * (problem.horizon or 1 if study.episodes is not None else 1)  # in steps
+    arguments = {key: _value(key, value, problem, seed, allow_code, length) for key, value in spec.parameters.items()}
     log = arguments.pop("history", None)
     accepted = inspect.signature(kind).parameters
     told: dict[str, Any] = {"seed": np.random.default_rng(seed), "alpha": setting.alpha, "horizon": problem.horizon}
+    told["steps"] = length
     if "baseline" in accepted:
         told["baseline"] = _baseline(problem, spec.baseline == "known")
     arguments |= {key: value for key, value in told.items() if key in accepted and key not in arguments}
@@ -127,8 +131,10 @@ def check(study: StudySpec, allow_code: bool = False) -> Problem:
                 found = []
                 if isinstance(agent, wrong):
                     found.append(f"{type(agent).__name__} does not play {study.unit}")
-                elif isinstance(agent, AveragePlayer | EpisodicPlayer):
-                    found += misfits(problem.mdp, agent.space, agent.bounded)
+                else:
+                    found += lacking(agent)
+                    bounded = bool(getattr(agent, "bounded", False))
+                    found += misfits(problem.mdp, getattr(agent, "space", problem.space), bounded)
                 named = [f"agents.{setting.agent}: {fault}" for fault in found]
                 faults += [fault for fault in named if fault not in faults]
     if faults:
@@ -136,7 +142,7 @@ def check(study: StudySpec, allow_code: bool = False) -> Problem:
     return problem
 
 
-def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence, allow_code: bool) -> Any:
+def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence, allow_code: bool, length: int) -> Any:
     """An argument of an agent: names of confidence sets, knowledge and learners become objects.
 
     A learner that draws gets a seed of its own, which depends on the agent's alone.
@@ -155,10 +161,12 @@ def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence,
         kind = own_code.load(word, allow_code) if own_code.is_code(word) else AGENTS.get(word or "")
         if kind is None:
             raise InvalidInput(NO_AGENT, [f"learner.kind: there is no {word!r}; there are {', '.join(AGENTS)}"])
-        arguments = {name: _value(name, argument, problem, seed, allow_code) for name, argument in content.items()}
+        arguments = {name: _value(name, given, problem, seed, allow_code, length) for name, given in content.items()}
         accepted = inspect.signature(kind).parameters
         if "horizon" in accepted:
             arguments["horizon"] = problem.horizon
+        if "steps" in accepted:
+            arguments.setdefault("steps", length)
         if "seed" in accepted and "seed" not in arguments:
             own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
             arguments["seed"] = np.random.default_rng(own)

@@ -18,7 +18,8 @@ class Column:
     - `name`, `kind`: its name, and str, int or float.
     - `unit`: of its numbers. With LENGTH, `step` and `baseline_steps` count episodes in a study of episodes.
     - `is_key`: it says which run a row belongs to.
-    - `may_be_null`: some runs have no value; neither have runs of versions that did not have the column.
+    - `may_be_null`: some runs have no value.
+    - `may_lack`: runs of older versions do not have the column; it is null there.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Column:
     unit: str = ""
     is_key: bool = False
     may_be_null: bool = False
+    may_lack: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ def kept(condition: str | None, name: str) -> str:
     return f"{DECISIONS}_{name}" if condition == DECISIONS else name
 
 
+def judged_by(condition: str | None, violated: object) -> str | None:
+    """The condition that runs are judged by: the one that their agent keeps, or None if it keeps none.
+
+    `violated` is what is known of violations of replay. If that is None, the agent does not say its policies, and only
+    its decisions can be judged.
+    """
+    return condition if violated is not None else DECISIONS
+
+
 def _mean(name: str, heading: str, short: str = "", form: str = "{:,.0f}", with_half: bool = True) -> Summary:
     return Summary(name, "mean", name, heading, short, form, with_half)
 
@@ -70,30 +81,30 @@ RUNS = (  # one row per run
     Column("steps", int, "steps"),
     Column("episodes", int, "episodes"),
     Column("baseline_steps", int, LENGTH),
-    Column("distinct_policies", int, "policies"),
+    Column("distinct_policies", int, "policies", may_be_null=True),
     Column("regret", float, "reward"),
-    Column("pseudo_regret", float, "reward"),
-    Column("decisions_regret", float, "reward", may_be_null=True),
-    Column("condition", str, may_be_null=True),
-    Column("violations_initial", float, "share"),
-    Column("violations_total", int, LENGTH),
-    Column("min_margin", float, "reward"),
-    Column("first_violation", int, LENGTH, may_be_null=True),
-    Column("decisions_violations_initial", float, "share", may_be_null=True),
-    Column("decisions_violations_total", int, LENGTH, may_be_null=True),
-    Column("decisions_min_margin", float, "reward", may_be_null=True),
-    Column("decisions_first_violation", int, LENGTH, may_be_null=True),
+    Column("pseudo_regret", float, "reward", may_be_null=True),
+    Column("decisions_regret", float, "reward", may_be_null=True, may_lack=True),
+    Column("condition", str, may_be_null=True, may_lack=True),
+    Column("violations_initial", float, "share", may_be_null=True),
+    Column("violations_total", int, LENGTH, may_be_null=True),
+    Column("min_margin", float, "reward", may_be_null=True),
+    Column("first_violation", int, LENGTH, may_be_null=True, may_lack=True),
+    Column("decisions_violations_initial", float, "share", may_be_null=True, may_lack=True),
+    Column("decisions_violations_total", int, LENGTH, may_be_null=True, may_lack=True),
+    Column("decisions_min_margin", float, "reward", may_be_null=True, may_lack=True),
+    Column("decisions_first_violation", int, LENGTH, may_be_null=True, may_lack=True),
     Column("seconds", float, "seconds"),
 )
 CURVE = (  # one row per recorded point of a run
     Column("step", int, LENGTH),
     Column("regret", float, "reward"),
     Column("pseudo_regret", float, "reward"),
-    Column("decisions_regret", float, "reward", may_be_null=True),
+    Column("decisions_regret", float, "reward", may_be_null=True, may_lack=True),
     Column("margin", float, "reward"),
     Column("margin_min", float, "reward"),
-    Column("decisions_margin", float, "reward", may_be_null=True),
-    Column("decisions_margin_min", float, "reward", may_be_null=True),
+    Column("decisions_margin", float, "reward", may_be_null=True, may_lack=True),
+    Column("decisions_margin_min", float, "reward", may_be_null=True, may_lack=True),
     Column("budget", float, "reward"),
     Column("baseline_steps", int, LENGTH),
 )
@@ -120,6 +131,9 @@ SUMMARIES = (  # in the order of the tables
     _mean("seconds", "seconds per run", "s/run", "{:.2f}", with_half=False),
 )
 # A claim of a study can be about these columns of a run.
-NUMBERS = tuple(c.name for c in RUNS if c.kind is not str and not c.is_key and not c.may_be_null)
+NUMBERS = (
+    *("steps", "episodes", "baseline_steps", "distinct_policies", "regret", "pseudo_regret"),
+    *("violations_initial", "violations_total", "min_margin", "seconds"),
+)
 # Columns that are amounts of reward, in the unit of the problem.
 AMOUNTS = frozenset(c.name for c in (*RUNS, *CURVE) if c.unit == "reward")

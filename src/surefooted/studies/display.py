@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from surefooted.studies.columns import kept
+from surefooted.studies.columns import judged_by, kept
 from surefooted.studies.parts import Part
 from surefooted.studies.spec import StudySpec, Task
 
@@ -78,7 +78,8 @@ class Display:
 
     def _tally(self, row: dict[str, Any]) -> None:
         self.runs[row["setting"]] += 1
-        self.violated[row["setting"]] += bool(row[kept(row.get("condition"), "violations_total")])
+        condition = judged_by(row.get("condition"), row["violations_total"])
+        self.violated[row["setting"]] += bool(row[kept(condition, "violations_total")])
 
 
 def clock(seconds: float) -> str:

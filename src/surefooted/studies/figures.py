@@ -51,7 +51,7 @@ BINS = 60  # over which the share of baseline play is averaged: a single decisio
 def regret_column(several: Sequence[Results]) -> str:
     """The expected regret by replay, or that of decisions if an agent decides step by step: a replay misjudges it."""
     settings = [(results, setting) for results in several for setting in results.settings]
-    step_by_step = any(results.condition(setting) == DECISIONS for results, setting in settings)
+    step_by_step = any(results.judged_by(setting) == DECISIONS for results, setting in settings)
     known = step_by_step and all(np.isfinite(r.curve(s, "decisions_regret")[1]).all() for r, s in settings)
     return "decisions_regret" if known else "pseudo_regret"
 
@@ -146,12 +146,13 @@ def baseline_share(ax: "Axes", results: Results) -> None:
 class Judged:
     """Which condition a figure judges each setting by: the one that its agent keeps.
 
-    An agent that keeps none is judged by the condition that all others keep, or by replay if they differ. If a figure
-    has several conditions, its legend names them; if it has one, its axis does. A study of episodes has only one.
+    An agent that keeps none is judged by the condition that all others keep, or by replay if they differ. An agent that
+    does not say its policies is judged by its decisions. If a figure has several conditions, its legend names them; if
+    it has one, its axis does. A study of episodes has only one.
     """
 
     def __init__(self, results: Results) -> None:
-        conditions = {setting.index: results.condition(setting) for setting in results.settings}
+        conditions = {setting.index: results.judged_by(setting) for setting in results.settings}
         found = {condition for condition in conditions.values() if condition is not None}
         default = DECISIONS if found == {DECISIONS} else "replay"
         self.conditions = {index: condition or default for index, condition in conditions.items()}

@@ -78,7 +78,7 @@ def decode(source: Any, name: Path) -> Part:
         row = content["row"]
         if "digest" in content and content["digest"] != digest(content, curve):
             raise ValueError("its content does not match its digest")
-        missing = [column.name for column in columns.RUNS if column.name not in row and not column.may_be_null]
+        missing = [column.name for column in columns.RUNS if column.name not in row and not column.may_lack]
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
         row = {column: row.get(column) for column in RUNS.names}
@@ -118,9 +118,9 @@ def completed(runs: pa.Table, curves: pa.Table) -> Tables:
 
 
 def _whole(table: pa.Table, schema: pa.Schema, known: tuple[columns.Column, ...]) -> pa.Table:
-    """A table with all columns of a schema; those that an older version did not write, and that may be null, are."""
+    """A table with all columns of a schema; those that an older version may lack are null."""
     lacking = [column for column in known if column.name in schema.names and column.name not in table.column_names]
-    if missing := [column.name for column in lacking if not column.may_be_null]:
+    if missing := [column.name for column in lacking if not column.may_lack]:
         raise ValueError(f"it lacks {', '.join(missing)}")
     for column in lacking:
         table = table.append_column(schema.field(column.name), pa.nulls(table.num_rows, _TYPES[column.kind]))

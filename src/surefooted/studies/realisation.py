@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from surefooted import __version__
+from surefooted.agents.episode_settings import CONDITIONS
 from surefooted.evaluation.margin import Margin
 from surefooted.evaluation.margins import EpisodicEvaluation, Evaluation, evaluate
 from surefooted.problems import Problem
 from surefooted.simulation.playing import simulate
-from surefooted.simulation.run import EpisodicRun, Run
+from surefooted.simulation.run import UNKNOWN, EpisodicRun, Run
 from surefooted.studies.building import build_agent, build_problem
 from surefooted.studies.columns import DECISIONS
 from surefooted.studies.parts import encode
@@ -54,6 +55,8 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
     conservative, budget = baseline_play(played), budgets(played)
     drawn, expected, of_decisions = regrets(result)
     by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else result.decisions
+    by_replay: Margin | None = result if can_replay(result) else None
+    condition = getattr(agent, "condition", None)
     row = {
         "agent": setting.agent,
         "label": setting.label,
@@ -64,12 +67,12 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "steps": steps,
         "episodes": episodes,
         "baseline_steps": int(conservative[-1]),
-        "distinct_policies": len(played.policies),
+        "distinct_policies": len(played.policies) if policies_are_known(played) else None,
         "regret": float(drawn[-1]),
-        "pseudo_regret": float(expected[-1]),
+        "pseudo_regret": None if by_replay is None else float(expected[-1]),
         "decisions_regret": None if study.episodes is not None else float(of_decisions[-1]),
-        "condition": getattr(agent, "condition", None),
-        **judged(result, study.initial),
+        "condition": condition if condition in CONDITIONS else None,
+        **judged(by_replay, study.initial),
         **{f"{DECISIONS}_{name}": value for name, value in judged(by_decisions, study.initial).items()},
         "seconds": seconds,
     }
@@ -80,7 +83,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "regret": drawn[last],
         "pseudo_regret": expected[last],
         "decisions_regret": of_decisions[last],
-        **margins(result, ends),
+        **margins(by_replay, ends),
         **{f"{DECISIONS}_{name}": values for name, values in margins(by_decisions, ends).items()},
         "budget": budget[last],
         "baseline_steps": conservative[last],
@@ -110,9 +113,22 @@ def margins(margin: Margin | None, ends: Ints) -> dict[str, Floats]:
 
 
 def regrets(result: Evaluation | EpisodicEvaluation) -> tuple[Floats, Floats, Floats]:
-    """The regret of the rewards that were drawn, of the policies that were played, and of decisions (or NaN)."""
-    known = result.decision_regret if isinstance(result, Evaluation) else np.full(len(result.margin), np.nan)
-    return result.realised_regret, result.expected_regret, known
+    """The regret of the rewards that were drawn, of the policies that were played, and of decisions; NaN if unknown."""
+    unknown = np.full(len(result.margin), np.nan)
+    of_policies = result.expected_regret if can_replay(result) else unknown
+    return result.realised_regret, of_policies, getattr(result, "decision_regret", unknown)
+
+
+def can_replay(result: Evaluation | EpisodicEvaluation) -> bool:
+    """Whether a run can be judged by the condition "replay", or by the one of episodes: its policies are known."""
+    return isinstance(result, EpisodicEvaluation) or result.judged_by == "replay"
+
+
+def policies_are_known(played: Run | EpisodicRun) -> bool:
+    """Whether the policies in a run are those that its agent proposed or followed."""
+    if isinstance(played, EpisodicRun):
+        return bool(np.all(played.played != UNKNOWN))
+    return played.knows_policies
 
 
 def baseline_play(played: Run | EpisodicRun) -> Ints:

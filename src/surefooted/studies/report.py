@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surefooted.pages import figure, page, table, text
-from surefooted.studies.columns import AMOUNTS, DECISIONS, kept
+from surefooted.studies.columns import AMOUNTS, DECISIONS, judged_by, kept
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
@@ -60,7 +60,8 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     """Which settings violated the condition, in a few sentences."""
-    judged = [(row, row[kept(row["condition"], "runs_violated")]) for row in rows]
+    conditions = [judged_by(row["condition"], row["runs_violated"]) for row in rows]
+    judged = [(row, row[kept(condition, "runs_violated")]) for row, condition in zip(rows, conditions, strict=True)]
     broken = [(row["setting"], bad, row["realisations"]) for row, bad in judged]
     guilty = [f"{label} in {bad} of {runs} runs" for label, bad, runs in broken if bad]
     clean = [label for label, bad, _ in broken if not bad]
@@ -69,6 +70,8 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
         said.append(f"It is never violated by {'; '.join(clean)}.")
     if any(row["condition"] == DECISIONS for row in rows):
         said.append("Each agent is judged by the condition that it keeps; those that keep none are judged by replay.")
+    if silent := [row["setting"] for row in rows if row["runs_violated"] is None]:
+        said.append(f"These do not say which policies they follow and are judged by decisions: {'; '.join(silent)}.")
     return " ".join(said)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surefooted.errors import UnreadableFile
+from surefooted.studies.columns import judged_by
 from surefooted.studies.folder import Folder
 from surefooted.studies.parts import Tables
 from surefooted.studies.spec import Setting, StudySpec
@@ -73,6 +74,11 @@ class Results:
         """The condition that the agent of a setting keeps: "replay" or "decisions"; None if it keeps neither."""
         condition: str | None = self.column(setting, "condition")[0]
         return condition
+
+    def judged_by(self, setting: Setting) -> str | None:
+        """The condition that a setting is judged by: see `columns.judged_by`."""
+        known = np.isfinite(self.column(setting, "min_margin").astype(float)).all()
+        return judged_by(self.condition(setting), True if known else None)
 
     def column(self, setting: Setting, name: str) -> Any:
         """A column of the runs of one setting, as an array."""

@@ -38,7 +38,7 @@ def table(results: Results) -> list[dict[str, Any]]:
             elif summary.how == "same":
                 row[summary.key] = values[0]
             else:
-                known = np.isfinite(values.astype(float)).any()
+                known = np.isfinite(values.astype(float)).all()
                 row[summary.key] = int((values > 0).sum()) if known else None
         rows.append(row)
     return rows
