@@ -113,17 +113,17 @@ def ask(site: str, state: str, key: str | None, store: Path, deployment: str | N
 @click.option("--site", help="Of the question, instead of the number of the decision; needs --key.")
 @click.option("--key", help="Of the question.")
 @outcome
-@click.option("--noise", multiple=True, type=int, help="The observed noise, if the mechanics observe it; repeatable.")
 @click.option("--csv", "file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
               help="Many outcomes from a CSV file; - is standard input.")  # fmt: skip
 @by_whom
 @in_store
-def tell(decision: int | None, site: str | None, key: str | None, file: Path | None, noise: tuple[int, ...],
+def tell(decision: int | None, site: str | None, key: str | None, file: Path | None,
          who: str, note: str | None, store: Path, deployment: str | None, as_json: bool,
          **given: Any) -> None:  # fmt: skip
     """Tell what came of DECISION: its reward, its next state, or both; or many outcomes from a CSV file.
 
-    The columns of the file are decision, or site and key; then reward, next_state, action, and guardrails by name.
+    The columns of the file are decision, or site and key; then reward, next_state, action, noise (its components
+    separated by spaces), and guardrails by name.
 
     \b
     surefooted live tell 4 --reward 21.50 --store shop.db
@@ -135,9 +135,8 @@ def tell(decision: int | None, site: str | None, key: str | None, file: Path | N
         if file is not None:
             tell_file(advisor, file, as_json, who)
             return
-        values = told(advisor, **given) | ({"noise": list(noise)} if noise else {})
         before = advisor.store.last
-        advisor.tell(decision, site=site, key=key, who=who, note=note, **values)
+        advisor.tell(decision, site=site, key=key, who=who, note=note, **told(advisor, **given))
         fresh = advisor.store.last > before
         done(as_json, "Written." if fresh else "This was known already; nothing changes.", new=fresh)
 

@@ -21,9 +21,9 @@ class Reports(Following):
 
     def decision(self, id: int) -> Decision:
         """A decision as it stands now."""
-        event = self.store.event(id)
-        if event.kind != "ask" or event.deployment != self.id:
+        if not self.store.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", id, self.id):
             raise InvalidInput("no such decision", [f"{self.name} has made no decision {id}"])
+        event = self.store.event(id)
         name = self._followed().sites[event.body["site"]].name
         return from_event(name, event, self.space, self._about(id))
 
@@ -79,9 +79,7 @@ class Reports(Following):
             row |= {"complete": found.complete_at, "expired": found.lost, "corrected": found.corrected}
             for i, rail in enumerate(guardrails):
                 value = None if found.guards is None else found.guards[i]
-                row[rail.name] = (
-                    value if value is None else rail.low + value if rail.better == "higher" else rail.high - value
-                )
+                row[rail.name] = None if value is None else rail.told(value)
             rows.append(row)
         return rows
 
