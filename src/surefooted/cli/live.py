@@ -69,7 +69,7 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     said = load_problem(problem, allow_code, logs=True)
     estimate = baseline_of(said, source, given["seed"])  # type: ignore[arg-type]
     options = {key: value for key, value in given.items() if value is not None}
-    options["note"] = options.get("note") or str(estimate)
+    options |= {"note": options.get("note") or str(estimate), "guardrails": estimate.guardrails}
     with opened(store, create=True) as held:
         advisor = deploy(held, said, estimate.baseline, sites=sites or (said.name,), who=who, **options)
         status = advisor.status()
@@ -84,6 +84,9 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     known = advisor.definition.counts
     click.echo(f"The learner knows {0 if known is None else known.total} steps.")
     pays_in, reserve, deposit, allowance = (advisor.space.amount(amount) for amount in rule[:4])
+    for rail in estimate.guardrails:
+        may = f"{rail.tolerance:g} worse on average" + (f", and {rail.allowance:g} in all" if rail.allowance else "")
+        click.echo(f"Guardrail {rail.name}: the baseline keeps {rail.gain:.4g} a {estimate.per}; it may be {may}.")
     click.echo(
         f"Each decision pays in {pays_in}; {allowance} may be lost from the start. A first departure needs {reserve} "
         f"in reserve, and up to {deposit} as a deposit: decision {rule.soonest} at the soonest, decision {rule.latest} "
@@ -154,7 +157,7 @@ def status(store: Path, deployment: str | None, as_json: bool) -> None:
             print_json(now | {"unit": space.unit})
             return
         click.echo(f"{now['deployment']} (fingerprint {now['fingerprint'][:16]}, {now['events']} events)")
-        for sentence in standing(now, advisor.table(), space):
+        for sentence in standing(now, space):
             click.echo(sentence)
         rows = [["account", "balance", "saved up", "departures", "open"]]
         for account in now["accounts"]:

@@ -16,8 +16,10 @@ from surefooted.live.definition import Definition, knowledge_as_plain, knowledge
 from surefooted.live.store import Event
 
 Steps = Callable[[int], Iterable[Seen]]  # all complete steps since an event
-KINDS: dict[str, Any] = {"n": int, "mode": str, "paused": str | None, "waiting": dict, "played": dict, "noise": dict,
-                         "outside": list}  # fmt: skip  # what snapshots hold beside the sites and the fleet
+KINDS: dict[str, Any] = {  # what snapshots hold beside the sites and the fleet
+    "n": int, "mode": str, "paused": str | None, "waiting": dict, "played": dict, "noise": dict, "rewards": int,
+    "earned": float, "outside": list,
+}  # fmt: skip
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Machine:
         self.waiting: dict[int, str] = {}  # decisions that wait for a person, until when
         self.played: dict[int, int] = {}  # open decisions at which something else was played, and what
         self.noise: dict[int, list[int]] = {}  # of open decisions whose mechanics observe it
+        self.rewards, self.earned = 0, 0.0  # how many rewards were told, and what they add up to, counted from low
         self.outside: list[str] = []  # what happened that no proof covers, since the beginning
 
     def site(self, name: str) -> int:
@@ -100,6 +103,8 @@ class Machine:
             self.played[n] = body["played"]
         if body.get("noise") is not None:
             self.noise[n] = body["noise"]
+        if body.get("reward") is not None:
+            self.rewards, self.earned = self.rewards + 1, self.earned + body["reward"]
         self._see(n, body.get("reward"), body.get("next_state"), body.get("guards"))
 
     def _see(self, n: int, reward: float | None, s_next: int | None, guards: list[float | None] | None) -> None:
@@ -138,6 +143,8 @@ class Machine:
         else:
             self.fleet.forget(n)
         self.outside.append(f"event {event.n}: corrects decision {n}; decisions in between rested on a wrong number")
+        if was["step"]["reward"] is not None:
+            self.rewards, self.earned = self.rewards - 1, self.earned - was["step"]["reward"]
         self.played.pop(n, None)
         self.noise.pop(n, None)
         self._on_tell(event, steps)
