@@ -6,6 +6,9 @@ A property that is stated for many seeds is checked for the first few of them by
 
 import os
 import random
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+NOBODY = 65534  # a user without rights
 SEEDS = 4  # few, unless a test says otherwise
 LONGEST = "studies informed_agents cucbvi conformance history bandits mechanics agents gym learners solve_gain".split()
 
@@ -56,3 +60,16 @@ def place(tmp_path_factory):
         return
     with tempfile.TemporaryDirectory(dir=memory) as path:
         yield Path(path)
+
+
+@pytest.fixture(scope="session")
+def dropping():
+    """A command that runs another one without rights, except to read everything if the interpreter needs it."""
+    if os.getuid() != 0:
+        return []
+    plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    for prefix in (plain, [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]):
+        command = [*prefix, sys.executable, "-c", ""]
+        if shutil.which("setpriv") and subprocess.run(command, capture_output=True).returncode == 0:
+            return prefix
+    return pytest.skip("as root, setpriv must run this interpreter as another user")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import NOBODY
 from surefooted.kernels import cache, compile
 
 KERNELS = Path(cache.__file__).parent
@@ -28,7 +29,6 @@ def price(x):
     return 1.0 + rate(x)
 """
 CALL = "from surefooted.kernels.caller import price; print(price(10.0))"
-NOBODY = 65534
 
 
 class Package:
@@ -77,19 +77,6 @@ def package():
     yield Package(folder)
     subprocess.run(["chmod", "-R", "u+w", folder], check=True)
     shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="session")
-def dropping():
-    """A command that runs another one without rights, except to read everything if the interpreter needs it."""
-    if os.getuid() != 0:
-        return []
-    plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    for prefix in (plain, [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]):
-        command = [*prefix, sys.executable, "-c", ""]
-        if shutil.which("setpriv") and subprocess.run(command, capture_output=True).returncode == 0:
-            return prefix
-    return pytest.skip("as root, setpriv must run this interpreter as another user")
 
 
 @pytest.fixture

@@ -246,16 +246,23 @@ def test_a_full_disk_refuses_and_loses_nothing(place):
     assert store.verify().is_whole
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to read-only files")
-def test_a_read_only_file_is_refused(place):
-    begun(place / "x.db")
-    os.chmod(place / "x.db", 0o444)
-    os.chmod(place, 0o555)
+def test_a_read_only_file_is_refused_and_stays_as_it_is(place, dropping):
+    """A process that may read the store and not write to it: as root, another user without rights."""
+    path = place / "x.db"
+    begun(path)
+    before = path.read_bytes()
+    path.chmod(0o444)
+    place.chmod(0o555)
     try:
-        with pytest.raises(sf.SurefootedError):
-            sf.live.open(place / "x.db")
+        code = "import surefooted as sf; sf.live.open(__import__('sys').argv[1])"
+        environment = {"HOME": "/", "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        command = [*dropping, sys.executable, "-c", code, str(path)]
+        found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
     finally:
-        os.chmod(place, 0o755)
+        place.chmod(0o755)
+    assert found.returncode == 1
+    assert "UnreadableFile" in found.stderr and "x.db cannot be opened as a store: " in found.stderr
+    assert path.read_bytes() == before and sf.live.open(path).verify().is_whole
 
 
 def test_a_store_that_cannot_be_written_says_so_and_decides_nothing(place):

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from live_help import Clock, deployed, replayed, state_of
 
 SITES = ("a", "b")
 REWARDS = (0.0, 0.25, 1.0)
+RAILS = ("service", "failures")
 
 
 class Model(RuleBasedStateMachine):
@@ -24,14 +26,26 @@ class Model(RuleBasedStateMachine):
         self.place = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
         self.path = self.place / "x.db"
 
-    @initialize(arrival=st.sampled_from(["any", "independent"]), accounts=st.sampled_from(["shared", "own", "both"]))
-    def begin(self, arrival, accounts):
+    @initialize(
+        arrival=st.sampled_from(["any", "independent"]),
+        accounts=st.sampled_from(["shared", "own", "both"]),
+        guarded=st.booleans(),
+    )
+    def begin(self, arrival, accounts, guarded):
         self.problem = sf.problems.riverswim(4)
         options = {"arrival": arrival, "accounts": accounts, "allowance": 4.0, "strict": False, "alpha": 0.5}
+        self.rails = RAILS if guarded else ()
+        terms = {"gain": 0.5, "bias": np.zeros(4), "tolerance": 0.5, "allowance": 4.0}
+        options["guardrails"] = tuple(sf.live.Guardrail(name, **terms) for name in self.rails)
         self.store, self.advisor = deployed(self.path, self.problem, SITES, clock=Clock(), **options)
         self.asked, self.told, self.done = {}, {}, {}  # by (site, key); by id; complete or expired ids
         self.last, self.at = dict.fromkeys(SITES), dict.fromkeys(SITES)  # the last id, and the state that is known
-        self.mode, self.paused, self.closed, self.number, self.taught = "live", set(), set(), 0, 0
+        self.mode, self.paused, self.closed, self.number, self.since = "live", set(), set(), 0, 0
+
+    @property
+    def taught(self):
+        """The learner has learnt from every complete decision since the data were last chosen."""
+        return sum(how == "complete" and n > self.since for n, how in self.done.items())
 
     def learn_state(self, site, s):
         """A question says where the last decision of the site led."""
@@ -41,9 +55,8 @@ class Model(RuleBasedStateMachine):
             self.settle(n)
 
     def settle(self, n):
-        if {"reward", "next_state"} <= self.told[n].keys():
+        if {"reward", "next_state", *self.rails} <= self.told[n].keys():
             self.done[n] = "complete"
-            self.taught += 1
 
     @rule(site=st.sampled_from(SITES), s=st.integers(0, 3))
     def ask(self, site, s):
@@ -84,20 +97,27 @@ class Model(RuleBasedStateMachine):
         return data.draw(st.sampled_from(sorted(self.asked.values(), key=lambda x: x.id)))
 
     @precondition(lambda self: self.asked)
-    @rule(data=st.data(), reward=st.sampled_from([None, *REWARDS]), s=st.sampled_from([None, 0, 1, 2, 3]))
-    def tell(self, data, reward, s):
+    @rule(
+        data=st.data(),
+        reward=st.sampled_from([None, *REWARDS]),
+        s=st.sampled_from([None, 0, 1, 2, 3]),
+        numbers=st.fixed_dictionaries({}, optional={name: st.sampled_from([0.25, 0.5]) for name in RAILS}),
+    )
+    def tell(self, data, reward, s, numbers):
         decision = self.some(data)
         n, given = decision.id, {k: v for k, v in (("reward", reward), ("next_state", s)) if v is not None}
+        numbers = {name: value for name, value in numbers.items() if name in self.rails}
+        arguments, given = given | ({"guardrails": numbers} if numbers else {}), given | numbers
         known = self.told[n]
         differs = any(name in known and known[name] != value for name, value in given.items())
         fresh = any(name not in known for name in given)
         waits = n in self.advisor.status()["waiting"]
         if not given or differs or (fresh and (waits or self.done.get(n) == "expired")):
             with pytest.raises(sf.InvalidInput):
-                self.advisor.tell(decision, **given)
+                self.advisor.tell(decision, **arguments)
             return
         before = self.store.last
-        self.advisor.tell(decision, **given)
+        self.advisor.tell(decision, **arguments)
         assert (self.store.last > before) == fresh
         known |= given
         if "next_state" in given and self.last[decision.site] == n and n not in self.done:
@@ -136,9 +156,10 @@ class Model(RuleBasedStateMachine):
         waits = n in self.advisor.status()["waiting"]
         if waits or not (self.told[n] or self.done.get(n) == "expired"):
             return
-        self.advisor.correct(decision, reward=reward, next_state=s, who="Ada")
-        self.taught += self.done.get(n) != "complete"
-        self.told[n], self.done[n] = {"reward": reward, "next_state": s}, "complete"
+        numbers = dict.fromkeys(self.rails, reward)
+        more = {"guardrails": numbers} if numbers else {}
+        self.advisor.correct(decision, reward=reward, next_state=s, who="Ada", **more)
+        self.told[n], self.done[n] = {"reward": reward, "next_state": s} | numbers, "complete"
         if self.last[decision.site] == n:
             self.at[decision.site] = s
 
@@ -156,7 +177,10 @@ class Model(RuleBasedStateMachine):
 
     @rule(site=st.sampled_from(SITES), on=st.booleans())
     def close(self, site, on):
-        if on:
+        if on == (site in self.closed):
+            with pytest.raises(sf.InvalidInput, match="there is nothing to"):
+                (self.advisor.close_site if on else self.advisor.reopen_site)(site)
+        elif on:
             self.advisor.close_site(site)
             self.closed.add(site)
         elif self.last[site] not in self.advisor.status()["waiting"]:
@@ -168,6 +192,17 @@ class Model(RuleBasedStateMachine):
     def set_mode(self, mode):
         self.advisor.set_mode(mode, who="Ada")
         self.mode = mode
+
+    @rule(data=st.data(), keep=st.booleans())
+    def trust(self, data, keep):
+        """Go on with all data, or with those of the decisions since an event."""
+        if keep:
+            self.advisor.trust(who="Ada")
+        else:
+            self.since = data.draw(st.integers(0, self.store.last))
+            self.advisor.trust(keep_since=self.since, who="Ada")
+        with pytest.raises(sf.InvalidInput, match="is no event"):
+            self.advisor.trust(keep_since=self.store.last + 1)
 
     @rule(yes=st.booleans())
     def answer(self, yes):

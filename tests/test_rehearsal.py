@@ -141,11 +141,11 @@ def test_the_world_draws_by_its_laws():
     )
     world, pair = World(truth, np.random.default_rng(2)), shop.space.pair(3, 5)
     drawn = [world.draw(pair) for _ in range(4_000)]
-    rewards = np.array([reward for reward, _, _ in drawn])
+    rewards = np.array([told["reward"] for told in drawn])
     assert len(set(rewards.tolist())) > 3  # paid by the demand, not on average
     assert abs(rewards.mean() - truth.mdp.r[pair]) <= 5 * rewards.std() / np.sqrt(len(rewards))
     first, last = truth.mdp.next_ptr[pair], truth.mdp.next_ptr[pair + 1]
-    assert {after for _, after, _ in drawn} <= set(truth.mdp.next_state[first:last].tolist())
+    assert {told["next_state"] for told in drawn} <= set(truth.mdp.next_state[first:last].tolist())
 
 
 def test_drift_raises_no_alarm_if_rewards_begin_below_zero(machine):

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from surefooted.agents.fleet_decisions import FleetDecisions
-from surefooted.agents.fleet_steps import Settled, Site, Step
-from surefooted.certificates.ledger import NO_EVIDENCE, worst_outcome
+from surefooted.agents.fleet_steps import Seen, Settled, Site, Step
+from surefooted.certificates.ledger import NO_EVIDENCE, like, worst_outcome
+from surefooted.errors import InvalidInput
 from surefooted.knowledge.knowledge import Knowledge
+from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.tables.policy import Policy
 
-KEPT = ("t", "left", "doubling", "ended", "reason", "planned_at", "partial", "is_lost", "set_proves")
+KEPT = ("t", "left", "doubling", "ended", "reason", "planned_at", "partial", "is_lost", "set_proves", "since")
 
 
 class Fleet(FleetDecisions):
@@ -69,7 +71,10 @@ class Fleet(FleetDecisions):
                 ledger.await_evidence(step.pair, NO_EVIDENCE, 0.0)
         if not settled.lost:
             assert step.reward is not None and step.s_next is not None
-            self.learner.counts.remove(settled.played, step.reward, step.s_next)
+            if number > self.since:
+                self.learner.counts.remove(settled.played, step.reward, step.s_next)
+                if settled.noise is not None and self.learner.belief.noise is not None:
+                    self.learner.belief.noise.remove(settled.played, tuple(settled.noise))
             if self._tells_of_baseline(step, overridden):
                 self.check.remove(step.s, settled.played, step.reward, step.s_next, step.explored)
         step.reward = step.s_next = step.guards = None
@@ -88,20 +93,29 @@ class Fleet(FleetDecisions):
             step.waiting[i] = after
             ledger.forget()
 
-    def trust(self, knowledge: Knowledge | None, steps: Iterable[tuple[int, float, int]] | None = None) -> None:
+    def trust(
+        self,
+        knowledge: Knowledge | None,
+        steps: Iterable[Seen] | None = None,
+        since: int | None = None,
+    ) -> None:
         """Believe this knowledge from now on, whatever was contradicted, and forget an alarm.
 
-        `steps` are the only steps (pair, reward, next state) that the learner keeps; None: all of them, the alarm was a
-        false one. If only some are kept, nothing that a set or a single pair has proved is believed any more.
+        `steps` are the only steps that the learner keeps; None: all of them, the alarm was a
+        false one. If only some are kept, nothing that a set or a single pair has proved is believed any more, and late
+        outcomes of decisions up to number `since` teach the learner nothing.
         """
         if steps is not None:
             counts = type(self.learner.counts)(self.space, self.learner.bounded)
-            listed = list(steps)
-            pairs, rewards, after = ([step[i] for step in listed] for i in range(3))
-            counts.add_steps(
-                np.array(pairs, dtype=np.int64), np.array(rewards, dtype=np.float64), np.array(after, dtype=np.int64)
-            )
+            belief, listed = self.learner.belief, list(steps)
+            pairs, after = (np.array([step[i] for step in listed], dtype=np.int64) for i in (0, 2))
+            counts.add_steps(pairs, np.array([step.reward for step in listed], dtype=np.float64), after)
             self.learner.counts._take(counts)
+            if belief.noise is not None:
+                belief.noise = NoiseCounts(belief.noise.mechanics)
+                if listed:
+                    belief.noise.add_steps(pairs, np.array([step.noise for step in listed], dtype=np.int64))
+            self.since = self.since if since is None else since
             self.set_proves = False
             for ledger in self.books.all():
                 ledger.without_pairs()
@@ -139,7 +153,9 @@ class Fleet(FleetDecisions):
             self.drift.load(state["drift"])
         self.open = {int(number): Step(**step) for number, step in state["open"]}
         for name in KEPT:
+            if type(state[name]) is not type(getattr(self, name)):
+                raise InvalidInput("this state cannot be loaded", [f"{name} is {state[name]!r}"])
             setattr(self, name, state[name])
-        self.allowed = state["allowed"].copy()
+        self.allowed = like("allowed", state["allowed"], self.allowed)
         self.proposal = None if state["proposed"] is None else Policy(self.space, pair=state["proposed"])
         self._tell_proposal()

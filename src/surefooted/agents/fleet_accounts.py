@@ -53,6 +53,10 @@ class Guardrail:
         """The number as an account counts it: from 0, the worst, to high - low."""
         return value - self.low if self.better == "higher" else self.high - value
 
+    def told(self, counted: float) -> float:
+        """The number in its own unit, given how accounts count it."""
+        return self.low + counted if self.better == "higher" else self.high - counted
+
     def faults(self, space: Space) -> list[str]:
         """Why it cannot be guarded."""
         faults, bias = [], np.asarray(self.bias, dtype=np.float64)

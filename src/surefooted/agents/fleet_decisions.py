@@ -13,7 +13,7 @@ from surefooted.agents.agent import Role
 from surefooted.agents.average import UNLIMITED
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.fleet_accounts import Books, FleetRules
-from surefooted.agents.fleet_steps import Answer, Settled, Site, Step
+from surefooted.agents.fleet_steps import Answer, Settled, Site, Step, merged
 from surefooted.certificates.ledger import NO_EVIDENCE, Ledger, worst_outcome
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.baseline_check import EXPLORED, NOT_EXPLORED, only_pairs
@@ -52,6 +52,7 @@ class FleetDecisions:
         self.proposal: Policy | None = None
         self.reason, self.planned_at = "", 0
         self.partial, self.is_lost = 0, False  # open decisions of which a part is seen; whether an outcome was lost
+        self.since = 0  # decisions up to this number teach the learner nothing (any more): see `Fleet.trust`
         self.allowed = np.ones(self.space.n_pairs, dtype=np.int64)
         self.draws = not self.baseline.policy.is_deterministic
         self._alone: list[int] = only_pairs(self.baseline.policy, 1).tolist()
@@ -177,7 +178,7 @@ class FleetDecisions:
         self._proposed: list[int] = [] if self.proposal is None else self.proposal.stages(1)[0][0].tolist()
         self._is_baseline = self.proposal is not None and self.proposal == self.baseline.policy
 
-    def see(self, number: int, reward: float | None, s_next: int | None, guards: list[float] | None) -> bool:
+    def see(self, number: int, reward: float | None, s_next: int | None, guards: list[float | None] | None) -> bool:
         """Add what is known of an outcome; whether it is complete now. It stays open until `settle`.
 
         An outcome of which a part is known still counts at its worst. Otherwise a bound could rest on a reward that
@@ -186,7 +187,7 @@ class FleetDecisions:
         step, some = self.open[number], self.open[number].is_seen
         step.reward = reward if reward is not None else step.reward
         step.s_next = s_next if s_next is not None else step.s_next
-        step.guards = guards if guards is not None else step.guards
+        step.guards = merged(step.guards, guards)
         known = step.numbers(len(self.rules.guardrails))
         if step.s_next is not None and None not in known:
             self.partial -= some
@@ -221,18 +222,20 @@ class FleetDecisions:
                 assert number_of is not None
                 outcome = number_of + float(ledger.arrays.account.worth[step.s_next])
                 ledger.close(slot, step.s, pair, outcome, step.waiting[i])
-        self._learn(step, pair, overridden, noise)
+        self._learn(step, pair, overridden, noise, number > self.since)
         return Settled(step, pair, terms)
 
-    def _learn(self, step: Step, pair: int, overridden: bool, noise: Ints | None = None) -> None:
+    def _learn(self, step: Step, pair: int, overridden: bool, noise: Ints | None, teaches: bool) -> None:
         """What the learner, the check of the baseline and the test for drift see of a complete step."""
         pairs, rewards, next_states = self._one
         pairs[0], rewards[0], next_states[0] = pair, step.reward or 0.0, step.s_next or 0
-        impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
-        self.learner.learn(pairs, rewards, next_states, noise)
+        impossible = -1
+        if teaches:
+            impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
+            self.learner.learn(pairs, rewards, next_states, noise)
         if self._tells_of_baseline(step, overridden):
             self.check.add(step.s, pairs, rewards, next_states, EXPLORED[:1] if step.explored else NOT_EXPLORED)
-        if self.drift is not None:
+        if self.drift is not None and teaches:
             assert step.reward is not None and step.s_next is not None
             own = not overridden and (not step.explored or pair == self._alone[step.s])
             if self.drift.add(step.s, pair, step.reward, step.s_next, own):

@@ -34,7 +34,7 @@ class Step:
     waiting: list[float] = field(default_factory=list)  # evidence, scaled
     reward: float | None = None
     s_next: int | None = None
-    guards: list[float] | None = None  # as accounts count them
+    guards: list[float | None] | None = None  # as accounts count them, as far as they are known
 
     @property
     def is_seen(self) -> bool:
@@ -47,6 +47,22 @@ class Step:
         return [self.reward, *guards]
 
 
+class Seen(NamedTuple):
+    """A complete step: what was played, and what came of it; the noise if mechanics observe it."""
+
+    pair: int
+    reward: float
+    s_next: int
+    noise: list[int] | None = None
+
+
+def merged(old: list[float | None] | None, new: list[float | None] | None) -> list[float | None] | None:
+    """Guardrails of which some more are known now."""
+    if old is None or new is None:
+        return new if old is None else old
+    return [before if after is None else after for before, after in zip(old, new, strict=True)]
+
+
 @dataclass
 class Settled:
     """What is needed to take back an outcome: the step, and the terms of its departure in each ledger."""
@@ -55,6 +71,7 @@ class Settled:
     played: int  # the pair that was played
     terms: list[tuple[float, float, int] | None]
     lost: bool = False
+    noise: list[int] | None = None  # if mechanics observe it
 
 
 @dataclass

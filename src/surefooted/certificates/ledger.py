@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefooted.certificates.account import Account
+from surefooted.errors import InvalidInput
 from surefooted.kernels import ledger as kernels
 from surefooted.kernels.account import STEPS, scaled_outcome
 from surefooted.kernels.ledger import OPEN, RENEWED, Slots
@@ -208,12 +209,16 @@ class Ledger:
     def load(self, state: dict[str, Any]) -> None:
         """Remember what `state_dict` returned; the account must have the same arguments."""
         self.account = self.account.restored(state["account"])
-        slots = Slots(**{name: column.copy() for name, column in state["slots"].items()})
-        waiting = {name: state[name].copy() for name in ("visits", "total", "square", "now")}
+        blank = _slots(len(state["slots"]["seen"]))
+        slots = Slots(**{name: like(name, state["slots"][name], old) for name, old in blank._asdict().items()})
+        names = ("visits", "total", "square", "now")
+        waiting = {name: like(name, state[name], getattr(self.arrays, name)) for name in names}
         account, scratch = self.account.arrays, self.arrays.scratch
         kept: dict[str, Any] = {"account": account, "slots": slots, "pairwise": bool(state["pairwise"])}
         self.arrays = self.arrays._replace(scratch=scratch, **kept, **waiting)
-        self._free = list(state["free"])
+        self._free = [int(slot) for slot in state["free"]]
+        if not all(0 <= slot < len(slots.seen) and slots.seen[slot] == kernels.FREE for slot in self._free):
+            raise InvalidInput("this state cannot be loaded", ["a slot that is free is none"])
 
 
 def _slots(n: int) -> Slots:
@@ -223,6 +228,13 @@ def _slots(n: int) -> Slots:
         name: np.zeros(n, dtype=np.int64 if name in whole else np.float64) for name in Slots._fields
     }
     return Slots(**columns)
+
+
+def like(name: str, array: Any, old: Any) -> Any:
+    """A copy of an array that is to take the place of another one; an error if it is not of its type and shape."""
+    if not isinstance(array, np.ndarray) or array.dtype != old.dtype or array.shape != old.shape:
+        raise InvalidInput("this state cannot be loaded", [f"{name} is not of type {old.dtype} and shape {old.shape}"])
+    return array.copy()
 
 
 def worst_outcome(ledger: Ledger, reward: float | None, s_next: int | None) -> float:

@@ -69,7 +69,7 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     said = load_problem(problem, allow_code, logs=True)
     estimate = baseline_of(said, source, given["seed"])  # type: ignore[arg-type]
     options = {key: value for key, value in given.items() if value is not None}
-    options["note"] = options.get("note") or str(estimate)
+    options |= {"note": options.get("note") or str(estimate), "guardrails": estimate.guardrails}
     with opened(store, create=True) as held:
         advisor = deploy(held, said, estimate.baseline, sites=sites or (said.name,), who=who, **options)
         status = advisor.status()
@@ -84,6 +84,9 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     known = advisor.definition.counts
     click.echo(f"The learner knows {0 if known is None else known.total} steps.")
     pays_in, reserve, deposit, allowance = (advisor.space.amount(amount) for amount in rule[:4])
+    for rail in estimate.guardrails:
+        may = f"{rail.tolerance:g} worse on average" + (f", and {rail.allowance:g} in all" if rail.allowance else "")
+        click.echo(f"Guardrail {rail.name}: the baseline keeps {rail.gain:.4g} a {estimate.per}; it may be {may}.")
     click.echo(
         f"Each decision pays in {pays_in}; {allowance} may be lost from the start. A first departure needs {reserve} "
         f"in reserve, and up to {deposit} as a deposit: decision {rule.soonest} at the soonest, decision {rule.latest} "
@@ -113,17 +116,17 @@ def ask(site: str, state: str, key: str | None, store: Path, deployment: str | N
 @click.option("--site", help="Of the question, instead of the number of the decision; needs --key.")
 @click.option("--key", help="Of the question.")
 @outcome
-@click.option("--noise", multiple=True, type=int, help="The observed noise, if the mechanics observe it; repeatable.")
 @click.option("--csv", "file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
               help="Many outcomes from a CSV file; - is standard input.")  # fmt: skip
 @by_whom
 @in_store
-def tell(decision: int | None, site: str | None, key: str | None, file: Path | None, noise: tuple[int, ...],
+def tell(decision: int | None, site: str | None, key: str | None, file: Path | None,
          who: str, note: str | None, store: Path, deployment: str | None, as_json: bool,
          **given: Any) -> None:  # fmt: skip
     """Tell what came of DECISION: its reward, its next state, or both; or many outcomes from a CSV file.
 
-    The columns of the file are decision, or site and key; then reward, next_state, action, and guardrails by name.
+    The columns of the file are decision, or site and key; then reward, next_state, action, noise (its components
+    separated by spaces), and guardrails by name.
 
     \b
     surefooted live tell 4 --reward 21.50 --store shop.db
@@ -135,9 +138,8 @@ def tell(decision: int | None, site: str | None, key: str | None, file: Path | N
         if file is not None:
             tell_file(advisor, file, as_json, who)
             return
-        values = told(advisor, **given) | ({"noise": list(noise)} if noise else {})
         before = advisor.store.last
-        advisor.tell(decision, site=site, key=key, who=who, note=note, **values)
+        advisor.tell(decision, site=site, key=key, who=who, note=note, **told(advisor, **given))
         fresh = advisor.store.last > before
         done(as_json, "Written." if fresh else "This was known already; nothing changes.", new=fresh)
 
@@ -155,7 +157,7 @@ def status(store: Path, deployment: str | None, as_json: bool) -> None:
             print_json(now | {"unit": space.unit})
             return
         click.echo(f"{now['deployment']} (fingerprint {now['fingerprint'][:16]}, {now['events']} events)")
-        for sentence in standing(now, advisor.table(), space):
+        for sentence in standing(now, space):
             click.echo(sentence)
         rows = [["account", "balance", "saved up", "departures", "open"]]
         for account in now["accounts"]:

@@ -16,15 +16,12 @@ from surefooted.errors import SurefootedError
 @in_store
 def journal(since: int, last: int | None, store: Path, deployment: str | None, as_json: bool) -> None:
     """Print the journal, one event a line; with --json as JSON lines."""
-    from collections import deque
-
     from surefooted.live.lines import date, in_words
 
     with advisor_of(store, deployment) as advisor:
         sites = [site["name"] for site in advisor.status()["sites"]]
         rails = advisor.definition.rules.guardrails
-        events = advisor.journal(since)
-        for event in deque(events, maxlen=last) if last is not None else events:
+        for event in advisor.journal(since, last):
             said = in_words(event, advisor.space, sites, rails)
             if as_json:
                 entry = {"event": event.n, "time": event.at, "kind": event.kind, "words": said, "body": event.body}

@@ -118,6 +118,8 @@ def correct(decision: int, who: str, note: str | None, store: Path, deployment: 
     with advisor_of(store, deployment) as advisor:
         advisor.correct(decision, who=who, note=note, **told(advisor, **given))
         said = f"Decision {decision} is corrected. What was decided in between is marked as outside the guarantee."
+        if decision in advisor.status()["open"]:
+            said += " Its outcome is not complete now: what this command did not say is not known any more."
         done(as_json, said, corrected=decision)
 
 

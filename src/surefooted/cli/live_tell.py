@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from surefooted.live.advisor import Advisor
 
 F = TypeVar("F", bound=Callable[..., Any])
-COLUMNS = ("decision", "site", "key", "reward", "next_state", "action")
+COLUMNS = ("decision", "site", "key", "reward", "next_state", "action", "noise")
 SEPARATORS = (";", "\t", ",")
 WITH_THOUSANDS = re.compile(r"-?\d{1,3}(\.\d{3})+,\d+")  # 1.200,00; not 1.200, which could be 1.2
 
@@ -26,6 +26,7 @@ WITH_THOUSANDS = re.compile(r"-?\d{1,3}(\.\d{3})+,\d+")  # 1.200,00; not 1.200, 
 def outcome(command: F) -> F:
     """The options that say what came of a decision."""
     for option in (
+        click.option("--noise", multiple=True, help="The observed noise, if the mechanics observe it; repeatable."),
         click.option("--guardrail", multiple=True, metavar="NAME=VALUE", help="A further number; repeatable."),
         click.option("--action", help="What was played, if it is not what was asked for."),
         click.option("--next-state", help="Where it led."),
@@ -41,6 +42,7 @@ def told(
     next_state: str | None = None,
     action: str | None = None,
     guardrail: tuple[str, ...] = (),
+    noise: tuple[str, ...] = (),
     decimal: str = ".",
 ) -> dict[str, Any]:
     """The arguments of `Advisor.tell` that texts stand for; an empty text says nothing."""
@@ -56,6 +58,11 @@ def told(
         raise click.UsageError("--guardrail: write NAME=VALUE, as in service=0.97")
     if pairs:
         given["guardrails"] = {name.strip(): number(name, value, decimal) for name, _, value in pairs}
+    if noise:
+        wrong = [text for text in noise if not text.isdecimal()]
+        if wrong:
+            raise InvalidInput("this outcome cannot be told", [f"noise {wrong[0]!r} is not a whole number"])
+        given["noise"] = [int(text) for text in noise]
     return given
 
 
@@ -112,7 +119,8 @@ def _tell_row(advisor: "Advisor", row: Mapping[str | None, Any], rails: list[str
     values = {str(name): (value or "").strip() for name, value in row.items()}
     guards = tuple(f"{name}={values[name]}" for name in rails if values.get(name))
     texts = {name: values.get(name) for name in ("reward", "next_state", "action")}
-    given = told(advisor, **texts, guardrail=guards, decimal=decimal)
+    noise = tuple((values.get("noise") or "").split())
+    given = told(advisor, **texts, guardrail=guards, noise=noise, decimal=decimal)
     decision = values.get("decision")
     if decision and not decision.isdecimal():
         raise InvalidInput("no such decision", [f"decision {decision!r} is not a whole number"])

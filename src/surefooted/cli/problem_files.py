@@ -79,6 +79,7 @@ def _content(said: "ProblemFile") -> dict[str, Any]:
         "alpha": promise.alpha,
         "delta": promise.delta,
         "allowance": promise.allowance,
+        "guardrails": ", ".join(rail.name for rail in said.guardrails) or None,
         "model": said.problem is not None,
         "logged_steps": None if said.history is None else said.history.used,
     }

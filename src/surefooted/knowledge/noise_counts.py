@@ -31,6 +31,14 @@ class NoiseCounts:
         for i, values in enumerate(self.values):
             values += np.bincount(xi[law == i], minlength=values.size)
 
+    def remove(self, k: int, xi: NoiseValue) -> None:
+        """Take back the noise of one step of pair k that was counted by mistake."""
+        law, value = self.check(np.array([k]), np.atleast_2d(np.asarray(xi)))
+        for i, v in zip(law[0].tolist(), value[0].tolist(), strict=True):
+            if not self.values[i][v]:
+                raise InvalidInput("this noise cannot be removed", [f"law {i} never had the value {v}"])
+            self.values[i][v] -= 1
+
     def check(self, pairs: ArrayLike, noise: ArrayLike) -> tuple[Ints, Ints]:
         """The laws and the values of the noise of steps, [n, C] each; an error if one is impossible."""
         faults: list[str] = []

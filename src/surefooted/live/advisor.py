@@ -29,6 +29,8 @@ class Advisor(People, Reports):
 
         If the outcome of the last decision at this site is not known yet, `state` also says where that has led.
         """
+        if key is None or str(key) == "":
+            raise InvalidInput("this question cannot be answered", ["it has no key: give one, such as the date"])
         with self._changing() as machine:
             i, s = self._site(machine, site), self._state(state)
             where = machine.sites[i]
@@ -57,9 +59,10 @@ class Advisor(People, Reports):
         answer = machine.ask(n, i, s)
         step, space = fleet.open[n], self.space
         waits = mode == "approval" and answer.departs
-        deadline = (datetime.fromisoformat(self._now()) + timedelta(hours=self.definition.deadline)).isoformat(
-            timespec="microseconds"
-        )
+        deadline = None
+        if waits:
+            until = datetime.fromisoformat(self._now()) + timedelta(hours=self.definition.deadline)
+            deadline = until.isoformat(timespec="microseconds")
         proposed = int(space.pair_action[answer.proposed]) if answer.proposed >= 0 else None
         pair = step.baseline if waits else answer.pair
         ledgers = zip(fleet.books.of(i), step.slots, strict=True)
@@ -69,7 +72,7 @@ class Advisor(People, Reports):
             "proposed": proposed, "departs": answer.departs and not waits, "would_depart": answer.would_depart,
             "explored": step.explored, "deposit": answer.deposit, "balance": answer.balance,
             "reason": words(space, answer, fleet, s, mode, where.paused or machine.paused), "mode": mode,
-            "status": "waiting" if waits else "play", "deadline": deadline if waits else None,
+            "status": "waiting" if waits else "play", "deadline": deadline,
             "terms": [ledger.terms_of(slot) for (_, ledger), slot in ledgers if slot >= 0],
         }  # fmt: skip
         event = self.store.append(self.id, "ask", body)
@@ -77,7 +80,7 @@ class Advisor(People, Reports):
         self.store.index_decision(n, self.id, i, key)
         if leads:
             self.store.index_told(leads, n)
-        if waits:
+        if deadline is not None:
             machine.waiting[n] = deadline
         machine.n = n
         self._note_alarm(machine, alarm)

@@ -42,14 +42,28 @@ class Curve:
     departures: list[tuple[datetime, float]] = field(default_factory=list)
     overrides: list[datetime] = field(default_factory=list)
     alarms: list[datetime] = field(default_factory=list)
+    departed: int = 0  # in all, also those that were thinned out
+    overridden: int = 0
+
+    def thin(self) -> None:
+        """Keep about `MOST` points, with the lowest margin of each stretch, and as many departures and overrides."""
+        kept = thinned(self)
+        for name in ("time", "margin", "balance", "deposits"):
+            column = getattr(self, name)
+            setattr(self, name, [column[i] for i in kept])
+        self.departures = self.departures[:: 1 + len(self.departures) // MOST]
+        self.overrides = self.overrides[:: 1 + len(self.overrides) // MOST]
 
 
 SHOWN = ("ask", "tell", "expire", "correct", "reject", "lapse", "trust", "alarm")
 AGAIN = ("correct", "trust")  # what was proved before them is not believed any more
 
 
-def curves(advisor: Advisor) -> list[Curve]:
-    """The curve of every account of a deployment: its journal is replayed."""
+def curves(advisor: Advisor, most: int | None = None) -> list[Curve]:
+    """The curves of the accounts of a deployment, of the first `most` if that is given: its journal is replayed.
+
+    A curve that becomes long is thinned as it grows, so that a long history needs no memory.
+    """
     machine, rails = Machine(advisor.definition), advisor.definition.rules.guardrails
     units = [advisor.space.unit, *("" for _ in rails)]
     names = ["reward", *(rail.name for rail in rails)]
@@ -62,7 +76,7 @@ def curves(advisor: Advisor) -> list[Curve]:
             continue
         at, body = datetime.fromisoformat(event.at), event.body
         own = {} if event.kind != "ask" else _slots(machine, event.n)
-        for site, number, ledger in ledgers(machine):
+        for site, number, ledger in ledgers(machine)[:most]:
             key, where = (site, number), "all sites" if site < 0 else machine.sites[site].name
             curve = found.setdefault(key, Curve(f"{where}, {names[number]}", units[number]))
             least, slot = ledger.arrays.slots.least, own.get(id(ledger), -1)
@@ -75,10 +89,14 @@ def curves(advisor: Advisor) -> list[Curve]:
             curve.deposits.append(-float(least[ledger.arrays.slots.seen != FREE].sum()))
             if slot >= 0:
                 curve.departures.append((at, curve.margin[-1]))
+                curve.departed += 1
             if body.get("played") is not None:
                 curve.overrides.append(at)
+                curve.overridden += 1
             if event.kind == "alarm":
                 curve.alarms.append(at)
+            if len(curve.time) >= 4 * MOST:
+                curve.thin()
     return list(found.values())
 
 
@@ -144,11 +162,11 @@ def draw(curve: Curve) -> "Figure":
     if curve.departures:
         at, level = zip(*curve.departures, strict=True)
         axes.plot(at, level, linestyle="none", marker="o", markersize=4.5, color="C2", markeredgecolor="white",
-                  markeredgewidth=0.5, label=f"departures ({len(at)})")  # fmt: skip
+                  markeredgewidth=0.5, label=f"departures ({curve.departed})")  # fmt: skip
     low = axes.get_ylim()[0]
     if curve.overrides:
         axes.plot(curve.overrides, [low] * len(curve.overrides), linestyle="none", marker="^", color="0.35",
-                  clip_on=False, label=f"people played something else ({len(curve.overrides)})")  # fmt: skip
+                  clip_on=False, label=f"people played something else ({curve.overridden})")  # fmt: skip
     for i, alarm in enumerate(curve.alarms):
         axes.axvline(alarm, color="C3", linewidth=1.5, label="alarm" if i == 0 else None)
     axes.set_ylim(bottom=low)

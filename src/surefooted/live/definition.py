@@ -14,7 +14,7 @@ from surefooted.agents.learner import AverageLearner
 from surefooted.agents.psrl import PSRLLearner
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.data.counts import Counts
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 from surefooted.knowledge.baseline_check import FALSE_ALARMS
 from surefooted.knowledge.declared import Declared
 from surefooted.knowledge.drift import Drift
@@ -75,6 +75,14 @@ class Definition:
 
     def build(self) -> Fleet:
         """The fleet of this definition, which has decided nothing yet."""
+        try:
+            return self._built()
+        except SurefootedError:
+            raise
+        except Exception as error:  # such as arguments of a wrong type
+            raise InvalidInput("no such deployment", [f"{type(error).__name__}: {error}"]) from error
+
+    def _built(self) -> Fleet:
         faults = [] if self.learner in LEARNERS else [f"learner {self.learner!r}: there are {', '.join(LEARNERS)}"]
         if self.confidence not in CONFIDENCES:
             faults.append(f"confidence {self.confidence!r}: there are {', '.join(CONFIDENCES)}")
@@ -152,10 +160,19 @@ class Definition:
 
     @classmethod
     def decode(cls, data: bytes) -> "Definition":
-        """What `encode` turned into bytes."""
+        """What `encode` turned into bytes; `UnreadableFile` if these are no definition."""
         plain = codec.decode(data)
-        if plain.pop("format") != FORMAT:
-            raise InvalidInput("this deployment cannot be read", ["it was created by a newer surefooted"])
+        made_by = plain.pop("format", None) if isinstance(plain, dict) else None
+        if type(made_by) is not int or made_by != FORMAT:
+            raise UnreadableFile("this deployment cannot be read: it was created by a newer surefooted, or damaged")
+        try:
+            return cls._from_plain(plain)
+        except Exception as error:  # its digest is right, and what it says is no definition
+            raise UnreadableFile(f"this deployment cannot be read: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _from_plain(cls, plain: dict[str, Any]) -> "Definition":
+        """What `plain` returned."""
         columns = plain.pop("space")
         space = Space.from_columns(columns)
         policy = Policy(space, **plain.pop("policy"))

@@ -10,6 +10,7 @@ from surefooted.live.advisor import Advisor
 from surefooted.live.decision import MODES, Mode
 from surefooted.live.definition import Definition
 from surefooted.live.store import Store
+from surefooted.live.tables import COLUMNS
 from surefooted.live.verify import Verification, verify
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
@@ -70,6 +71,10 @@ class LiveStore(Store):
             raise InvalidInput("no such deployment", faults)
         rules = {name: options.pop(name) for name in RULES if name in options}
         rules["guardrails"] = tuple(rules.get("guardrails", ()))
+        taken = [rail.name for rail in rules["guardrails"] if rail.name in COLUMNS or "=" in str(rail.name)]
+        if taken:
+            names = f"guardrails cannot be called {', '.join(taken)}: tables have such columns, or it has an ="
+            raise InvalidInput("no such deployment", [names])
         known, said, complete = self._inherited(space, inherits, counts)
         definition = Definition(
             space, baseline, alpha, rules=FleetRules(**rules), counts=known, inherits=said, complete=complete, **options

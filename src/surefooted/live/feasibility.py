@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+from surefooted.certificates.ledger import Ledger
 from surefooted.live.definition import Definition
 
 
@@ -15,6 +16,8 @@ class Feasibility(NamedTuple):
     - `allowance`: what may be lost in all from the start.
     - `soonest`: decisions until the first departure if it is proved to be harmless.
     - `latest`: decisions after which a first departure is paid for even if nothing is known.
+
+    Guardrails must pay, too: `soonest` and `latest` are those of the account that takes longest.
     """
 
     pays_in: float
@@ -39,9 +42,14 @@ def feasibility(definition: Definition) -> Feasibility:
     """
     fleet = definition.build()
     fleet.add_site()
-    _, ledger = fleet.books.of(0)[0]
-    terms = ledger.arrays.account.terms
-    reserves = [ledger.reserve(s) for s in range(definition.space.n_states)]
+    each = [_of_account(ledger, definition.space.n_states) for _, ledger in fleet.books.of(0)]
+    slowest = {"soonest": max(one.soonest for one in each), "latest": max(one.latest for one in each)}
+    return each[0]._replace(**slowest)
+
+
+def _of_account(ledger: Ledger, n_states: int) -> Feasibility:
+    """The arithmetic of one account."""
+    terms, reserves = ledger.arrays.account.terms, [ledger.reserve(s) for s in range(n_states)]
     deposit = float(terms.largest)
     soonest = _decisions(min(reserves) - terms.opening, terms.rate)
     latest = _decisions(max(reserves) + deposit - terms.opening, terms.rate)

@@ -10,7 +10,7 @@ from datetime import UTC
 from typing import Any
 
 from surefooted import __version__, codec
-from surefooted.errors import UnreadableFile
+from surefooted.agents.fleet_steps import Seen
 from surefooted.live import outcomes
 from surefooted.live.definition import Definition
 from surefooted.live.machine import Machine
@@ -18,7 +18,7 @@ from surefooted.live.outcomes import Outcome
 from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
-SNAPSHOT = 1  # the format of snapshots
+SNAPSHOT = 2  # the format of snapshots
 EVERY = 20_000  # events between two snapshots
 
 
@@ -70,10 +70,19 @@ class Following:
                     machine.load(state)
                     self._snapshot_at = n
                     return machine
-            except (UnreadableFile, KeyError, TypeError, ValueError):
-                continue  # damaged, or of another version: the journal has it all
+            except Exception:  # damaged, forged, or of another version: the journal has it all
+                continue
         self._snapshot_at = 0
         return Machine(self.definition)
+
+    def is_snapshot_of(self, machine: Machine, body: bytes) -> bool:
+        """Whether a snapshot holds the state of a machine to the last bit; other versions are not judged."""
+        try:
+            state = codec.decode(body)
+            made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
+            return made_by != self._made_by or codec.payload(state) == codec.payload(machine.state_dict())
+        except Exception:  # damaged
+            return False
 
     @property
     def _made_by(self) -> dict[str, Any]:
@@ -141,16 +150,16 @@ class Following:
         now = self.store.clock().astimezone(UTC).isoformat(timespec="microseconds")
         return max(now, last[0][0]) if last else now
 
-    def _steps(self, until: int) -> Callable[[int], Iterator[tuple[int, float, int]]]:
+    def _steps(self, until: int) -> Callable[[int], Iterator[Seen]]:
         """All complete steps whose decision was made after an event, as of event `until`."""
 
-        def since(n: int) -> Iterator[tuple[int, float, int]]:
+        def since(n: int) -> Iterator[Seen]:
             before = (event for event in self.store.events(self.id, n) if event.n < until)
             guardrails = len(self.definition.rules.guardrails)
             for found in outcomes.outcomes(before, guardrails):
                 if found.is_complete(guardrails) and not found.lost:
                     assert found.reward is not None and found.next_state is not None
-                    yield found.pair_played, found.reward, found.next_state
+                    yield Seen(found.pair_played, found.reward, found.next_state, found.noise)
 
         return since
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.live.decision import Decision
 from surefooted.live.following import Following
 from surefooted.live.machine import Machine
 from surefooted.live.outcomes import Outcome
 
+MOST = 2**63 - 1  # numbers that a database takes
 NOTHING = "Tell a reward, a next state, an action, or guardrails."
 
 
@@ -34,7 +36,8 @@ class Inputs(Following):
         i = machine.site(name)
         if i < 0:
             listed = ", ".join(site.name for site in machine.sites[:12]) or "none yet"
-            raise InvalidInput("no such site", [f"{name!r}; there are: {listed}"], "Add it with add_site(name).")
+            how = f"Add it first: add_site({name!r}), or `surefooted live site`."
+            raise InvalidInput("no such site", [f"{name!r}; there are: {listed}"], how)
         return i
 
     def _state(self, state: int | str) -> int:
@@ -58,9 +61,10 @@ class Inputs(Following):
     def _number(self, decision: Decision | int) -> int:
         """The id of a decision of this deployment."""
         n = decision.id if isinstance(decision, Decision) else decision
-        if not self.store.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", n, self.id):
-            raise InvalidInput("no such decision", [f"{self.name} has made no decision {n}"])
-        return n
+        found = is_whole(n, 1) and int(n) <= MOST
+        if not found or not self.store.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", int(n), self.id):
+            raise InvalidInput("no such decision", [f"{self.name} has made no decision {n!r}"])
+        return int(n)
 
     def _find(self, machine: Machine, decision: Decision | int | None, site: str | None, key: str | None) -> int:
         """A decision, by itself, its id, or the site and key of its question."""
@@ -110,15 +114,17 @@ class Inputs(Following):
             raise InvalidInput("nothing was told", [f"decision {n}"], NOTHING)
         return told
 
-    def _guards(self, given: Mapping[str, float], faults: list[str]) -> list[float]:
-        """All guardrails, as accounts count them."""
+    def _guards(self, given: Mapping[str, float], faults: list[str]) -> list[float | None]:
+        """Guardrails as accounts count them; None where nothing is said."""
         guardrails = self.definition.rules.guardrails
-        names = {guardrail.name for guardrail in guardrails}
-        if set(given) != names:
-            faults.append(f"guardrails {sorted(given)}: give all of {sorted(names)}")
-            return []
-        counted = []
+        names, counted = [guardrail.name for guardrail in guardrails], list[float | None]()
+        if unknown := [str(name) for name in given if name not in names]:
+            known = f"there are {', '.join(names)}" if names else "this deployment has none"
+            faults.append(f"guardrails {', '.join(unknown)}: {known}")
         for guardrail in guardrails:
+            if guardrail.name not in given:
+                counted.append(None)
+                continue
             number = _number(given[guardrail.name])
             if not guardrail.low <= number <= guardrail.high:
                 faults.append(f"{guardrail.name} {number} is outside [{guardrail.low:g}, {guardrail.high:g}]")
@@ -130,44 +136,59 @@ class Inputs(Following):
         step, waits = machine.fleet.open.get(n), n in machine.waiting
         if step is not None and not waits:
             played = machine.played.get(n)
-            known = {"reward": step.reward, "next_state": step.s_next, "guards": step.guards, "played": played}
-            pair, lost = step.pair, False
+            known: dict[str, Any] = {
+                "reward": step.reward,
+                "next_state": step.s_next,
+                "guards": step.guards,
+                "played": played,
+            }
+            known["noise"], pair, lost = machine.noise.get(n), step.pair, False
         else:
             found: Outcome = self.known(n)
-            names = ("reward", "next_state", "guards", "played")
+            names = ("reward", "next_state", "guards", "played", "noise")
             known, pair, lost = {name: getattr(found, name) for name in names}, found.pair, found.lost
         if told.get("played") == pair and known["played"] is None:
             told = {name: value for name, value in told.items() if name != "played"}
-        fresh = {name: value for name, value in told.items() if known.get(name) is None}
+        said, guards = {name: value for name, value in told.items() if name != "guards"}, told.get("guards")
+        fresh = {name: value for name, value in said.items() if known[name] is None}
         faults = [
             f"decision {n}: {name} was told as {self._shown(name, known[name])}, and now as {self._shown(name, value)}"
-            for name, value in told.items()
+            for name, value in said.items()
             if name not in fresh and known[name] != value
         ]
+        if guards is not None:
+            fresh |= self._new_guards(n, known["guards"] or [None] * len(guards), guards, faults)
         if faults:
             hint = "If the first was a mistake, put it right: correct(decision, ..., who=, note=)."
             raise InvalidInput("something else was told before", faults, hint)
         if fresh and (waits or lost or step is None):
             why = "it waits for a person" if waits else "it has expired: correct(...) takes that back"
-            if set(fresh) == {"noise"}:
-                return {}
             if "played" in fresh and not lost and not waits:
                 why = "its outcome is complete, and was played as asked: correct(...) says otherwise"
             raise InvalidInput("this outcome cannot be told", [f"decision {n}: {why}"])
         if fresh and step is not None:
-            self._check_noise(machine, n, fresh)
+            pair = fresh.get("played", machine.played.get(n, step.pair))
+            self._check_noise(machine, fresh, machine.noise.get(n), pair)
         return fresh
 
-    def _check_noise(self, machine: Machine, n: int, fresh: dict[str, Any]) -> None:
-        """Mechanics that observe their noise need it with the last part of an outcome."""
-        belief, step = machine.fleet.learner.belief, machine.fleet.open[n]
-        known = fresh.get("noise", machine.noise.get(n))
-        if belief.noise is not None and known is None and {"reward", "next_state"} & set(fresh):
-            raise InvalidInput(
-                "this outcome cannot be told", [f"decision {n}: the mechanics observe their noise: give it"]
-            )
+    def _new_guards(
+        self, n: int, known: list[float | None], given: list[float | None], faults: list[str]
+    ) -> dict[str, Any]:
+        """The guardrails that are not known yet, if there are any; a fault for each that is known to be another."""
+        for rail, before, now in zip(self.definition.rules.guardrails, known, given, strict=True):
+            if before is not None and now is not None and before != now:
+                then = f"{rail.name} was told as {rail.told(before):g}, and now as {rail.told(now):g}"
+                faults.append(f"decision {n}: {then}")
+        fresh = [now if before is None else None for before, now in zip(known, given, strict=True)]
+        return {"guards": fresh} if any(number is not None for number in fresh) else {}
+
+    def _check_noise(self, machine: Machine, fresh: dict[str, Any], known: list[int] | None, pair: int) -> None:
+        """Mechanics that observe their noise need it with a part of an outcome; nothing else is `known` of it."""
+        belief = machine.fleet.learner.belief
+        if belief.noise is not None and fresh.get("noise", known) is None and {"reward", "next_state"} & set(fresh):
+            raise InvalidInput("this outcome cannot be told", ["the mechanics observe their noise: give it"])
         if "noise" in fresh:
-            belief.check_noise(fresh.get("played", machine.played.get(n, step.pair)), tuple(fresh["noise"]))
+            belief.check_noise(pair, tuple(fresh["noise"]))
 
     def _shown(self, name: str, value: Any) -> str:
         """A value of the journal for people."""

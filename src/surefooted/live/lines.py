@@ -20,16 +20,11 @@ def in_words(event: Event, space: Space, sites: Sequence[str], guardrails: Seque
     said: str = _WORDS.get(event.kind, lambda *_: event.kind)(body, space, sites)
     if event.kind in ("tell", "correct") and body.get("guards") is not None:
         numbers = zip(guardrails, body["guards"], strict=False)
-        said += "".join(f", {rail.name} {told(rail, value):g}" for rail, value in numbers)
+        said += "".join(f", {rail.name} {rail.told(value):g}" for rail, value in numbers if value is not None)
     by = f" ({body['who']})" if body.get("who") else ""
     note = f": {body['note']}" if body.get("note") else ""
     outside = " [outside the guarantee]" if body.get("outside_guarantee") else ""
     return said + by + note + outside
-
-
-def told(rail: Guardrail, counted: float) -> float:
-    """A guardrail's number in its own unit, given how accounts count it."""
-    return rail.low + counted if rail.better == "higher" else rail.high - counted
 
 
 def _site(body: dict[str, Any], sites: Sequence[str]) -> str:

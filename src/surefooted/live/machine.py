@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from surefooted.agents.fleet_steps import Answer, Settled, Step
+from surefooted.agents.fleet_steps import Answer, Seen, Settled, Step
+from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import AS_BUILT
 from surefooted.live.decision import Mode
 from surefooted.live.definition import Definition, knowledge_as_plain, knowledge_from_plain
 from surefooted.live.store import Event
 
-Steps = Callable[[int], Iterable[tuple[int, float, int]]]  # all complete steps since an event
+Steps = Callable[[int], Iterable[Seen]]  # all complete steps since an event
+KINDS: dict[str, Any] = {  # what snapshots hold beside the sites and the fleet
+    "n": int, "mode": str, "paused": str | None, "waiting": dict, "played": dict, "noise": dict, "rewards": int,
+    "earned": float, "outside": list,
+}  # fmt: skip
 
 
 @dataclass
@@ -42,16 +47,18 @@ class Machine:
         self.definition, self.fleet, self.space = definition, definition.build(), definition.space
         self.n = 0  # the last event that was applied
         self.sites: list[LiveSite] = []
+        self._numbers: dict[str, int] = {}  # of the sites, by name
         self.mode: Mode = "live"
         self.paused: str | None = None
         self.waiting: dict[int, str] = {}  # decisions that wait for a person, until when
         self.played: dict[int, int] = {}  # open decisions at which something else was played, and what
         self.noise: dict[int, list[int]] = {}  # of open decisions whose mechanics observe it
+        self.rewards, self.earned = 0, 0.0  # how many rewards were told, and what they add up to, counted from low
         self.outside: list[str] = []  # what happened that no proof covers, since the beginning
 
     def site(self, name: str) -> int:
         """The number of the site of that name, -1 if there is none."""
-        return next((i for i, site in enumerate(self.sites) if site.name == name), -1)
+        return self._numbers.get(name, -1)
 
     def mode_of(self, site: int) -> Mode:
         """The mode in which decisions of a site are made now."""
@@ -86,6 +93,7 @@ class Machine:
 
     def _on_site(self, event: Event, steps: Steps) -> None:
         self.fleet.add_site()
+        self._numbers.setdefault(event.body["name"], len(self.sites))
         self.sites.append(LiveSite(event.body["name"]))
 
     def _on_tell(self, event: Event, steps: Steps) -> None:
@@ -95,9 +103,11 @@ class Machine:
             self.played[n] = body["played"]
         if body.get("noise") is not None:
             self.noise[n] = body["noise"]
+        if body.get("reward") is not None:
+            self.rewards, self.earned = self.rewards + 1, self.earned + body["reward"]
         self._see(n, body.get("reward"), body.get("next_state"), body.get("guards"))
 
-    def _see(self, n: int, reward: float | None, s_next: int | None, guards: list[float] | None) -> None:
+    def _see(self, n: int, reward: float | None, s_next: int | None, guards: list[float | None] | None) -> None:
         """Something of an outcome is known; settle it if that is all of it."""
         step = self.fleet.open[n]
         where = self.sites[step.site]
@@ -129,11 +139,14 @@ class Machine:
         n, was = body["decision"], body["was"]
         if n not in self.fleet.open:
             terms = [None if kept is None else (kept[0], kept[1], int(kept[2])) for kept in was["terms"]]
-            self.fleet.reopen(n, Settled(Step(**was["step"]), was["played"], terms, was["lost"]))
+            self.fleet.reopen(n, Settled(Step(**was["step"]), was["played"], terms, was["lost"], was.get("noise")))
         else:
             self.fleet.forget(n)
         self.outside.append(f"event {event.n}: corrects decision {n}; decisions in between rested on a wrong number")
+        if was["step"]["reward"] is not None:
+            self.rewards, self.earned = self.rewards - 1, self.earned - was["step"]["reward"]
         self.played.pop(n, None)
+        self.noise.pop(n, None)
         self._on_tell(event, steps)
 
     def _on_relocate(self, event: Event, steps: Steps) -> None:
@@ -176,7 +189,7 @@ class Machine:
         if body["knowledge"] == "as built":
             knowledge = belief.built_with
         since = body["keep_since"]
-        self.fleet.trust(knowledge, None if since is None else steps(since))
+        self.fleet.trust(knowledge, None if since is None else steps(since), since)
         if since is not None:
             self.outside.append(
                 f"event {event.n}: data were chosen by a person; sets and single pairs prove nothing now"
@@ -188,18 +201,21 @@ class Machine:
         belief = fleet["learner"]["belief"]
         if not isinstance(belief["trusted"], str):
             belief["trusted"] = knowledge_as_plain(belief["trusted"])
-        names = ("n", "mode", "paused", "waiting", "played", "noise", "outside")
-        return {name: getattr(self, name) for name in names} | {
+        return {name: getattr(self, name) for name in KINDS} | {
             "sites": [asdict(site) for site in self.sites],
             "fleet": fleet,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was taken; a new machine of the same definition."""
+        for name, kind in KINDS.items():
+            if not isinstance(state[name], kind):
+                raise InvalidInput("this snapshot cannot be used", [f"{name} is {state[name]!r}"])
         belief = state["fleet"]["learner"]["belief"]
         if belief["trusted"] != AS_BUILT:
             belief["trusted"] = knowledge_from_plain(self.space, belief["trusted"])
         self.fleet.load(state["fleet"])
-        for name in ("n", "mode", "paused", "waiting", "played", "noise", "outside"):
+        for name in KINDS:
             setattr(self, name, state[name])
         self.sites = [LiveSite(**site) for site in state["sites"]]
+        self._numbers = {site.name: i for i, site in enumerate(self.sites)}

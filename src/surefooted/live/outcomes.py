@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from surefooted.agents.fleet_steps import merged
 from surefooted.live.store import Event
 
 
@@ -19,7 +20,8 @@ class Outcome:
     played: int | None = None  # something else, if it was
     reward: float | None = None
     next_state: int | None = None
-    guards: list[float] | None = None
+    guards: list[float | None] | None = None  # as far as they are known
+    noise: list[int] | None = None  # if the mechanics observe it
     lost: bool = False
     corrected: bool = False
     complete_at: str | None = None
@@ -31,7 +33,7 @@ class Outcome:
 
     def is_complete(self, guardrails: int) -> bool:
         """Whether all of it is known."""
-        numbers = self.guards is not None or not guardrails
+        numbers = (self.guards is not None and None not in self.guards) or not guardrails
         return self.reward is not None and self.next_state is not None and numbers
 
     def take(self, event: Event, guardrails: int) -> None:
@@ -47,7 +49,8 @@ class Outcome:
             if event.kind == "correct":
                 self.corrected, self.lost = True, False
                 self.played = self.reward = self.next_state = self.guards = None
-            for name in ("played", "reward", "next_state", "guards"):
+            self.guards = merged(self.guards, body.get("guards"))
+            for name in ("played", "reward", "next_state", "noise"):
                 if body.get(name) is not None:
                     setattr(self, name, body[name])
         elif event.kind == "ask":  # the next one at the same site

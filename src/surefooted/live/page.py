@@ -1,5 +1,6 @@
 """One HTML page about a deployment: its accounts over time, departures, overrides, alarms, decisions with reasons."""
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -35,26 +36,44 @@ def write_report(advisor: Advisor, path: str | Path) -> None:
     ...     decision = river.ask("east", state=0, key="monday")
     ...     write_report(river, "river.html")
     """
-    status, rows, space = advisor.status(), advisor.table(), advisor.space
-    drawn = curve.curves(advisor)
+    status, space = advisor.status(), advisor.space
+    rows, departed, overridden = Latest(), Latest(), Latest()
+    for row in advisor.rows():
+        rows.add(row)
+        if _departed(row):
+            departed.add(row)
+        if row["override"]:
+            overridden.add(row)
+    drawn, accounts = curve.curves(advisor, PICTURES), len(status["accounts"])
     body = [f"<h1>{text(advisor.name)}</h1>", f"<p class=soft>{text(_about(status, rows))}</p>"]
-    body += [f"<p>{text(sentence)}</p>" for sentence in standing(status, rows, space)]
+    body += [f"<p>{text(sentence)}</p>" for sentence in standing(status, space)]
     body.append("<h2>Accounts</h2>" + _accounts(status, space))
-    body += [figure(curve.png(each), CAPTION.format(each.name)) for each in drawn[:PICTURES]]
-    if len(drawn) > PICTURES:
-        body.append(f"<p class=soft>{len(drawn) - PICTURES} more accounts are not drawn.</p>")
-    body.append("<h2>Departures from the baseline</h2>" + _decisions([r for r in rows if _departed(r)], space))
-    body.append(
-        "<h2>Overrides: people played something else</h2>" + _decisions([r for r in rows if r["override"]], space)
-    )
+    body += [figure(curve.png(each), CAPTION.format(each.name)) for each in drawn]
+    if accounts > PICTURES:
+        body.append(f"<p class=soft>{accounts - PICTURES} more accounts are not drawn.</p>")
+    body.append("<h2>Departures from the baseline</h2>" + _decisions(departed, space))
+    body.append("<h2>Overrides: people played something else</h2>" + _decisions(overridden, space))
     body.append("<h2>Alarms, and what people did</h2>" + _events(advisor, status))
     body.append("<h2>All decisions</h2>" + _decisions(rows, space))
     write(path, page(advisor.name, "".join(body)))
 
 
-def standing(status: dict[str, Any], rows: list[dict[str, Any]], space: Space) -> list[str]:
+class Latest:
+    """The first and the latest of many rows, and how many there are."""
+
+    def __init__(self) -> None:
+        self.count, self.first, self.kept = 0, dict[str, Any](), deque[dict[str, Any]](maxlen=SHOWN)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more row."""
+        self.first = self.first or row
+        self.count += 1
+        self.kept.append(row)
+
+
+def standing(status: dict[str, Any], space: Space) -> list[str]:
     """How the deployment stands, in a few sentences."""
-    departed = sum(_departed(row) for row in rows)
+    departed = status["departures"]
     said = [f"{status['decisions']} decisions, {departed} of which departed from the baseline; mode {status['mode']}."]
     if status["paused"] is not None:
         said.append(f"Paused ({status['paused']}): the baseline is played.")
@@ -66,10 +85,9 @@ def standing(status: dict[str, Any], rows: list[dict[str, Any]], space: Space) -
         said.append(f"Alarm: {status['alarm']}.")
     said += [f"Contradiction: {what}" for what in status["contradictions"]]
     said += [f"Outside the guarantee: {what}." for what in status["outside_guarantee"]]
-    rewards = [row["reward"] for row in rows if row["reward"] is not None]
-    if rewards:
-        total, mean = space.amount(sum(rewards)), space.amount(sum(rewards) / len(rewards))
-        said.append(f"Earned {total} in {len(rewards)} decisions with a known reward, {mean} each.")
+    if n := status["rewards"]:
+        total, mean = space.amount(status["earned"]), space.amount(status["earned"] / n)
+        said.append(f"Earned {total} in {n} decisions with a known reward, {mean} each.")
     return said
 
 
@@ -78,8 +96,8 @@ def _departed(row: dict[str, Any]) -> bool:
     return (row["departs"] or row["status"] == "approved") and not row["override"]
 
 
-def _about(status: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    period = f"{lines.date(rows[0]['time'])} to {lines.date(rows[-1]['time'])}; " if rows else ""
+def _about(status: dict[str, Any], rows: Latest) -> str:
+    period = f"{lines.date(rows.first['time'])} to {lines.date(rows.kept[-1]['time'])}; " if rows.count else ""
     sites = ", ".join(site["name"] for site in status["sites"][:12]) or "none"
     more = f" and {len(status['sites']) - 12} more" if len(status["sites"]) > 12 else ""
     return f"{period}sites: {sites}{more}; fingerprint {status['fingerprint'][:16]}; {status['events']} events"
@@ -95,18 +113,18 @@ def _accounts(status: dict[str, Any], space: Space) -> str:
     return table(head, listed)
 
 
-def _decisions(rows: list[dict[str, Any]], space: Space) -> str:
-    if not rows:
+def _decisions(rows: Latest, space: Space) -> str:
+    if not rows.count:
         return "<p>None.</p>"
     head = ["decision", "date", "site", "key", "state", "asked for", "played", "deposit", "earned", "led to", "reason"]
     shown = []
-    for row in rows[-SHOWN:]:
+    for row in rows.kept:
         amounts = ["–" if row[name] is None else space.amount(row[name]) for name in ("deposit", "reward")]
         played = row["played"] + (" (someone else's choice)" if row["override"] else "")
         led = "lost" if row["expired"] else row["next_state"] or "–"
         first = [str(row["decision"]), lines.date(row["time"]), row["site"], row["key"], row["state"], row["asked"]]
         shown.append([*first, played, *amounts, led, row["reason"]])
-    note = f"<p class=soft>The last {SHOWN} of {len(rows)}.</p>" if len(rows) > SHOWN else ""
+    note = f"<p class=soft>The last {SHOWN} of {rows.count}.</p>" if rows.count > SHOWN else ""
     return note + table(head, shown, "words")
 
 

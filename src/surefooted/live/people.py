@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from surefooted.arrays import is_whole
 from surefooted.errors import InvalidInput
 from surefooted.live.decision import MODES, Decision, Mode, from_event
 from surefooted.live.inputs import Given, Inputs
@@ -26,6 +27,7 @@ class People(Inputs):
         next_state: int | str | None = None,
         action: int | str | None = None,
         guardrails: Mapping[str, float] | None = None,
+        noise: Any = None,
         who: str | None = None,
         note: str | None = None,
     ) -> None:
@@ -36,12 +38,11 @@ class People(Inputs):
         with self._changing() as machine:
             n = self._number(decision)
             found = self.known(n)
-            if found.reward is None and found.next_state is None and found.played is None and not found.lost:
+            said = (found.reward, found.next_state, found.guards, found.played)
+            if all(part is None for part in said) and not found.lost:
                 raise InvalidInput("there is nothing to correct", [f"decision {n}: nothing was told of it"])
-            if machine.fleet.learner.belief.noise is not None:
-                raise InvalidInput("this cannot be corrected", ["the mechanics observe their noise"])
-            told = self._told(machine, n, Given(reward, next_state, action, guardrails))
-            was = self._was(found)
+            told, was = self._told(machine, n, Given(reward, next_state, action, guardrails, noise)), self._was(found)
+            self._check_noise(machine, told, None, told.get("played", found.pair))
             body = {"decision": n, "was": was, "who": who, "note": note, "outside_guarantee": True}
             self._write(machine, "correct", body | told, n)
 
@@ -55,11 +56,13 @@ class People(Inputs):
         n = len(self.machine().fleet.books.of(body["site"]))
         terms = body["terms"] if departs else [None] * n
         return {"step": step | {"slots": [-1] * n, "waiting": [-1.0] * n}, "played": found.pair_played, "terms": terms,
-                "lost": found.lost}  # fmt: skip
+                "lost": found.lost, "noise": found.noise}  # fmt: skip
 
     def relocate(self, site: str, state: int | str, why: str, *, who: str | None = None) -> None:
         """Something else than a decision moved a site, or its state was wrong: it is in this state now."""
         with self._changing() as machine:
+            if not isinstance(why, str) or not why.strip():
+                raise InvalidInput("this site cannot be moved", [f"site {site}: say why; it stands in the journal"])
             body = {"site": self._site(machine, site), "state": self._state(state), "why": why, "who": who}
             self._write(machine, "relocate", body)
 
@@ -73,23 +76,35 @@ class People(Inputs):
 
     def close_site(self, site: str, *, who: str | None = None, note: str | None = None) -> None:
         """No more questions about a site are answered; outcomes may still be told."""
-        self._command("close", site, who, note)
+        self._command("close", site, who, note, closed=False)
 
     def reopen_site(self, site: str, *, who: str | None = None, note: str | None = None) -> None:
-        """Take back `close_site`."""
-        self._command("reopen", site, who, note)
+        """Take back `close_site`; the site may be in any state then."""
+        self._command("reopen", site, who, note, closed=True)
 
     def set_mode(self, mode: Mode, site: str | None = None, *, who: str | None = None, note: str | None = None) -> None:
         """Decide in another mode from now on, at one site or at all: "shadow", "approval" or "live"."""
         if mode not in MODES:
             raise InvalidInput("no such mode", [f"{mode!r}: there are {', '.join(MODES)}"])
-        self._command("mode", site, who, note, mode=mode)
+        self._command("mode", site, who, note, {"mode": mode})
 
-    def _command(self, kind: str, site: str | None, who: str | None, note: str | None, **more: Any) -> None:
-        """An event about a site, or about all of them."""
+    def _command(
+        self,
+        kind: str,
+        site: str | None,
+        who: str | None,
+        note: str | None,
+        more: dict[str, Any] | None = None,
+        *,
+        closed: bool | None = None,
+    ) -> None:
+        """An event about a site, which must be `closed` or open if that is given, or about all of them."""
         with self._changing() as machine:
             i = None if site is None else self._site(machine, site)
-            self._write(machine, kind, {"site": i, "who": who, "note": note} | more)
+            if i is not None and closed is not None and machine.sites[i].closed != closed:
+                fault = f"site {site} is {'not closed' if closed else 'closed already'}"
+                raise InvalidInput(f"there is nothing to {kind}", [fault])
+            self._write(machine, kind, {"site": i, "who": who, "note": note} | (more or {}))
 
     def approve(self, decision: Decision | int, *, who: str, note: str | None = None) -> Decision:
         """A person says yes: what was proposed is played."""
@@ -122,5 +137,9 @@ class People(Inputs):
         if knowledge not in ("keep", "as built", "none"):
             raise InvalidInput("no such knowledge", [f"{knowledge!r}: there are 'keep', 'as built' and 'none'"])
         with self._changing() as machine:
+            if keep_since is not None and not (is_whole(keep_since, 0) and keep_since <= self.store.last):
+                fault = f"keep_since {keep_since} is no event: the last one has the number {self.store.last}"
+                raise InvalidInput("these data cannot be chosen", [fault])
+            keep_since = None if keep_since is None else int(keep_since)
             body = {"keep_since": keep_since, "knowledge": knowledge, "who": who, "note": note}
             self._write(machine, "trust", body | {"outside_guarantee": keep_since is not None})

@@ -88,12 +88,16 @@ def check_definitions(store: Store, seen: Verification) -> None:
 def check_decisions(advisor: Advisor, seen: Verification) -> None:
     """Whether every decision is the one that the journal before it gives."""
     machine, names = Machine(advisor.definition), ("pair", "departs", "deposit", "balance", "role")
+    kept = dict(advisor.store.read("SELECT n, body FROM snapshots WHERE deployment = ?", advisor.id))
     for event in advisor.journal():
         try:
             answer = machine.apply(event, advisor._steps(event.n))
         except Exception as error:
             seen.faults.append(f"event {event.n} ({event.kind}): cannot have happened: {type(error).__name__}: {error}")
             return
+        if event.n in kept and not advisor.is_snapshot_of(machine, kept[event.n]):
+            why = "it is damaged, or not what the journal gives; delete it, the journal does not need it"
+            seen.faults.append(f"snapshot at event {event.n}: {why}")
         if answer is None:
             continue
         seen.decisions += 1

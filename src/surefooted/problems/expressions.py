@@ -76,6 +76,11 @@ class Formula:
         except (TypeError, ValueError, OverflowError) as error:
             raise self._refused(f"{error}, for {_shown(values)}") from error
 
+    @property
+    def names(self) -> set[str]:
+        """The variables that it names."""
+        return {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)} & set(self.variables)
+
     def _refused(self, fault: str) -> InvalidInput:
         return InvalidInput(f"{self.text!r} is not a formula", [fault])
 

@@ -12,6 +12,7 @@ def lines_of(text: str) -> dict[str, int]:
     """The line, from 1, of each dotted key and table header."""
     places: dict[str, int] = {}
     table, inside, depth = "", "", 0
+    entries: dict[str, int] = {}  # of each array of tables
     for number, line in enumerate(text.splitlines(), start=1):
         if inside:
             inside = "" if inside in line else inside
@@ -20,6 +21,10 @@ def lines_of(text: str) -> dict[str, int]:
             if header := HEADER.match(line):
                 table = _plain(header[2])
                 places.setdefault(table, number)
+                if header[1] == "[[":
+                    entries[table] = entries.get(table, -1) + 1
+                    table = f"{table}.{entries[table]}"
+                    places[table] = number
                 continue
             if key := KEY.match(line):
                 path = ".".join(part for part in (table, _plain(key[1])) if part)

@@ -104,6 +104,20 @@ class LogsSpec(_Strict):
     accidents: bool = False
 
 
+class GuardrailSpec(_Strict):
+    """A further number that must not get worse; gain and bias of the baseline, or what the number is expected to be."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_. -]*$")
+    tolerance: float = 0.0
+    allowance: float = 0.0
+    low: float = Field(default=0.0, allow_inf_nan=False)
+    high: float = Field(default=1.0, allow_inf_nan=False)
+    better: Literal["higher", "lower"] = "higher"
+    gain: float | None = None
+    bias: dict[str, float] | list[float] | None = None
+    expected: str | None = None
+
+
 class PromiseSpec(_Strict):
     """What may be lost, and how sure one wants to be; the defaults of forecasts and of the advisor."""
 
@@ -132,3 +146,4 @@ class FileSpec(_Strict):
     model: ModelSpec | None = None
     logs: LogsSpec | None = None
     promise: PromiseSpec = PromiseSpec()
+    guardrails: list[GuardrailSpec] = Field(default_factory=list, max_length=20)

@@ -16,8 +16,8 @@ from surefooted.data.reading import read_history
 from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.problems.expressions import Formula
 from surefooted.problems.file_axes import find_all
+from surefooted.problems.file_guardrails import GuardrailReader
 from surefooted.problems.file_lines import lines_of, placed
-from surefooted.problems.file_model import ModelReader
 from surefooted.problems.file_spec import FileSpec
 from surefooted.problems.problem_file import ProblemFile, Promise
 from surefooted.tables.baseline import Baseline
@@ -69,7 +69,7 @@ TYPES = ("Range", "str", "int", "float", "list", "dict")
 def _keys(path: tuple[Any, ...]) -> list[str]:
     """The keys of the table at a path."""
     model: Any = FileSpec
-    for part in path:
+    for part in (part for part in path if isinstance(part, str)):
         kind = model.model_fields[part].annotation if part in model.model_fields else None
         model = next((x for x in (kind, *getattr(kind, "__args__", ())) if hasattr(x, "model_fields")), None)
         if model is None:
@@ -77,7 +77,7 @@ def _keys(path: tuple[Any, ...]) -> list[str]:
     return list(model.model_fields)
 
 
-class _Builder(ModelReader):
+class _Builder(GuardrailReader):
     """Builds the parts of a problem one after the other, and collects what is wrong with each."""
 
     def build(self, logs: bool) -> ProblemFile:
@@ -95,13 +95,13 @@ class _Builder(ModelReader):
         knowledge = self._knowledge(space, mechanics)
         self._stop()
         assert baseline is not None
-        problem = self._model(space, baseline, start, mechanics)
+        problem, guardrails = self._model(space, baseline, start, mechanics), self._guardrails(space, mechanics)
         history = self._history(space, step) if logs and not self.faults else None
         self._stop()
         promise = Promise(**spec.promise.model_dump())
         accidents = spec.logs is not None and spec.logs.accidents
         return ProblemFile(self.path, spec.name, spec.title, space, baseline, start, spec.horizon, knowledge, history,
-                           accidents, step, promise, problem, self._log_options(step))  # fmt: skip
+                           accidents, step, promise, problem, self._log_options(step), guardrails)  # fmt: skip
 
     def _space(self) -> Space | None:
         """Which action is available where, and the range of rewards."""

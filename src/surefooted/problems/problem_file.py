@@ -8,6 +8,7 @@ from surefooted.data.history import History
 from surefooted.data.log_times import Step
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.knowledge import Knowledge
+from surefooted.problems.guardrails import FileGuardrail
 from surefooted.problems.problem import Problem
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
@@ -44,6 +45,7 @@ class ProblemFile:
     - `promise`: what may be lost.
     - `problem`: the true table, only if the file has a `[model]`.
     - `log_options`: how its logs are read, as `read_history` takes them.
+    - `guardrails`: further numbers that must not get worse; the advisor guards them.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class ProblemFile:
     promise: Promise
     problem: Problem | None
     log_options: dict[str, Any]
+    guardrails: tuple[FileGuardrail, ...] = ()
 
     @property
     def unit(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from surefooted.agents.fleet_accounts import Guardrail
 from surefooted.agents.ucrl2 import UCRL2
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
@@ -16,7 +17,9 @@ from surefooted.forecasting.models import Models
 from surefooted.forecasting.options import exact_baseline
 from surefooted.live.advisor import Advisor
 from surefooted.live.deployments import LiveStore
+from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
+from surefooted.rehearsal.guarding import in_models
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Floats
 
@@ -37,6 +40,7 @@ class Estimate:
     - `baseline`: with its gain and bias.
     - `source`: "file", "model" or "log"; `low`, `high`: if it is a log, where nine of ten drawn models have the gain.
     - `steps`: of the log; `per`: what a step is in the calendar.
+    - `guardrails`: those of the file, with what the baseline keeps of each.
     """
 
     baseline: Baseline
@@ -45,6 +49,7 @@ class Estimate:
     high: float | None = None
     steps: int = 0
     per: str = "step"
+    guardrails: tuple[Guardrail, ...] = ()
 
     def __str__(self) -> str:
         """One or two sentences."""
@@ -66,7 +71,7 @@ def baseline_of(file: ProblemFile, source: Source = "file", seed: int = 0) -> Es
     """The baseline of a problem file with its gain and bias.
 
     `source` says whose numbers are taken: the file's own, those of its `[model]`, or the mean over models drawn from
-    the posterior of its log.
+    the posterior of its log. The same holds for guardrails of which the file says what to expect.
     """
     if source not in SOURCES:
         raise InvalidInput("no such source", [f"{source!r}: there are {', '.join(SOURCES)}"])
@@ -76,21 +81,30 @@ def baseline_of(file: ProblemFile, source: Source = "file", seed: int = 0) -> Es
         )
     per = "step" if file.step is None else str(file.step)
     if source == "model":
-        return Estimate(exact_baseline(file.true_problem()), "model", per=per)
+        truth = file.true_problem()
+        return Estimate(exact_baseline(truth), "model", per=per, guardrails=guardrails_in(file, [truth]))
     if source == "file":
         if not file.baseline.is_known:
             raise InvalidInput(f"{file.path} does not say what the baseline earns", ["gain and bias are missing"], HOW)
-        return Estimate(file.baseline, "file", per=per)
+        rails = tuple(rail.of_file() for rail in file.guardrails)
+        return Estimate(file.baseline, "file", per=per, guardrails=rails)
     if file.history is None or not file.history.used:
         raise InvalidInput(f"{file.path} does not say what the baseline earns", ["it has no log with usable rows"], HOW)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     models = Models(file.history.counts, file.knowledge, file.baseline.policy, file.start, None)
-    played = [exact_baseline(models.draw(rng)) for _ in range(DRAWS)]
+    drawn = [models.draw(rng) for _ in range(DRAWS)]
+    played = [exact_baseline(model) for model in drawn]
     gains: Floats = np.array([each.gain for each in played], dtype=np.float64)
     bias = np.mean([np.asarray(each.bias) - np.asarray(each.bias)[file.start] for each in played], axis=0)
     low, high = np.quantile(gains, INTERVAL)
     known = Baseline(file.baseline.policy, float(gains.mean()), bias)
-    return Estimate(known, "log", float(low), float(high), file.history.used, per)
+    rails = guardrails_in(file, drawn)
+    return Estimate(known, "log", float(low), float(high), file.history.used, per, rails)
+
+
+def guardrails_in(file: ProblemFile, models: list[Problem]) -> tuple[Guardrail, ...]:
+    """The guardrails of a file with what the baseline keeps of them in models; else as the file says."""
+    return tuple(rail.of_file() if rail.expected is None else in_models(rail, models) for rail in file.guardrails)
 
 
 def logged(file: ProblemFile) -> Counts | None:
@@ -113,6 +127,8 @@ def deploy(
     **options: Any,
 ) -> Advisor:
     """A new deployment of a problem file, with sites; `options` are those of `LiveStore.create_deployment`.
+
+    If the file has guardrails and none are given, they are guarded with the gain and bias that the file gives.
 
     >>> import surefooted as sf
     >>> from surefooted.rehearsal import baseline_of, deploy
@@ -137,6 +153,8 @@ def deploy(
         raise InvalidInput(f"{file.path} cannot be deployed", [fault], 'Leave it out, or say "decisions".')
     for key in ("delta", "allowance", "tolerance", "floor"):
         given.setdefault(key, getattr(promise, key))
+    if "guardrails" not in given:
+        given["guardrails"] = tuple(rail.of_file() for rail in file.guardrails)
     alpha = given.pop("alpha", promise.alpha)
     counts = None if given.get("inherits") is not None else logged(file)
     advisor = store.create_deployment(

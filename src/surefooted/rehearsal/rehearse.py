@@ -21,6 +21,7 @@ from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
 from surefooted.rehearsal.client import Client
 from surefooted.rehearsal.deploying import SOURCES, Source, baseline_of, deploy
+from surefooted.rehearsal.guarding import in_model
 from surefooted.rehearsal.oracle import Exact, examine
 from surefooted.rehearsal.script import BEGINS, Adversity, Seen, World, Year, length_of
 from surefooted.tables.space import Space
@@ -79,6 +80,7 @@ class Rehearsal:
             f"THE PROMISE WAS BROKEN at {exact.broken} decisions"
         )  # fmt: skip
         lines.append(f"{kept}: the smallest exact margin was {words(exact.margin)}.")
+        lines += [f"Guardrail {name}: its smallest margin was {least:.4g}." for name, least in exact.guardrails.items()]
         above = f"At {exact.too_high} decisions an account had proved more than the truth."
         lines.append(above if exact.too_high else "No account ever had more in it than the truth.")
         lines += [f"Alarm: {what}." for what in self.alarms] + [f"Contradiction: {x}" for x in self.contradictions]
@@ -140,7 +142,10 @@ def rehearse(
     rng, fate = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
     truth = _truth(file, world, rng)
     source = source or ("file" if file.baseline.is_known else "world")
-    baseline = exact_baseline(truth) if source == "world" else baseline_of(file, source, seed).baseline
+    rails, estimate = file.guardrails, None if source == "world" else baseline_of(file, source, seed)
+    baseline = exact_baseline(truth) if estimate is None else estimate.baseline
+    guarded = tuple(in_model(rail, truth) for rail in rails) if estimate is None else estimate.guardrails
+    options.setdefault("guardrails", guarded)
     n = steps or max(1, round(file.step.per_year if file.step is not None else WITHOUT_A_STEP))
     length = length_of(file.step)
     # so that, if nobody ever answers, all sites are decided within the step
@@ -155,7 +160,7 @@ def rehearse(
         deaths = fate.choice(np.arange(2, 2 * n * sites + 1), min(adversity.crashes, 2 * n * sites - 1), replace=False)
         client = Client(path, NAME, fate, {int(call) for call in deaths})
         try:
-            year = Year(client, World(truth, rng), names, adversity, length)
+            year = Year(client, World(truth, rng, rails), names, adversity, length)
             seen = year.play(n, progress)
         finally:
             client.close()
@@ -165,7 +170,7 @@ def rehearse(
             status, rewards = advisor.status(), [row["reward"] or 0.0 for row in advisor.table()]
             alarms = [event.body["what"] for event in advisor.journal() if event.kind == "alarm"]
             return Rehearsal(
-                seen, client.killed, examine(advisor, truth), tuple(found), tuple(alarms),
+                seen, client.killed, examine(advisor, truth, rails), tuple(found), tuple(alarms),
                 tuple(status["contradictions"]), float(sum(rewards)), float(baseline.gain or 0.0), sites,
                 checked.events, file.space, "step" if file.step is None else str(file.step),
                 time.perf_counter() - began,

@@ -1,6 +1,6 @@
 """A year at some sites: what the world does, what people do, and what arrives late, twice or never."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 
 from surefooted.data.log_times import MONTHS, SECONDS, Step
 from surefooted.errors import InvalidInput
+from surefooted.problems.guardrails import FileGuardrail
 from surefooted.problems.problem import Problem
 from surefooted.rehearsal.client import Client, Refused
 
@@ -73,26 +74,34 @@ class Seen:
 
 
 class World:
-    """The truth: draws rewards, next states and noise."""
+    """The truth: draws rewards, next states, noise and the numbers of guardrails."""
 
-    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
-        self.problem, self.rng = problem, rng
+    def __init__(self, problem: Problem, rng: np.random.Generator, guardrails: Sequence[FileGuardrail] = ()) -> None:
+        self.problem, self.rng, self.guardrails = problem, rng, guardrails
         mechanics, money = problem.mechanics, problem.space.money
         self.mechanics = mechanics
         self.pays_by_noise = mechanics is not None and mechanics.reward is not None
         if self.pays_by_noise and mechanics is not None:
             self.pays_by_noise = bool(np.all(money.contains(np.asarray(mechanics.reward))))
 
-    def draw(self, pair: int) -> tuple[float, int, list[int] | None]:
-        """Reward, next state, and the noise if it is observed."""
+    def draw(self, pair: int) -> dict[str, Any]:
+        """What is told of a step: reward, next state, guardrails, and the noise if it is observed."""
         reward, after = self.problem.mdp.draw(self.rng, pair)
         if self.mechanics is None:
-            return reward, after, None
+            return {"reward": reward, "next_state": after} | self._guarded(pair, after, None)
         noise = self.mechanics.draw_noise(self.problem.laws, np.array([pair]), np.array([after]), self.rng)[0]
         if self.pays_by_noise and self.mechanics.reward is not None:
             place = int(self.mechanics.noise_ptr[pair]) + int(np.ravel_multi_index(noise, self.mechanics.shape(pair)))
             reward = float(self.mechanics.reward[place])
-        return reward, after, [int(x) for x in noise] if self.mechanics.observed else None
+        drawn = [int(x) for x in noise]
+        told: dict[str, Any] = {"reward": reward, "next_state": after} | self._guarded(pair, after, tuple(drawn))
+        return told | ({"noise": drawn} if self.mechanics.observed else {})
+
+    def _guarded(self, pair: int, after: int, noise: tuple[int, ...] | None) -> dict[str, Any]:
+        """The numbers of all guardrails, if there are any."""
+        s, a = int(self.problem.space.pair_state[pair]), int(self.problem.space.pair_action[pair])
+        numbers = {rail.name: rail.value(s, a, after, noise) for rail in self.guardrails}
+        return {"guardrails": numbers} if numbers else {}
 
 
 class Year:
@@ -156,17 +165,14 @@ class Year:
             decision = self._answer(decision, now)
         n, action = int(decision["id"]), int(decision["action"])
         seen.asked[site, key] = n, decision["label"]
-        told: dict[str, Any] = {}
         others = [a for a in space.actions(s).tolist() if a != action]
         if others and self._happens(adversity.overrides):
             action = int(self.rng.choice(others))
             self.client.call("tell", now, decision=n, action=action)
             seen.overrides += 1
-        reward, after, noise = self.world.draw(space.pair(s, action))
-        self.where[site] = after
-        if noise is not None:
-            told["noise"] = noise
-        self._deliver(t, now, n, told | {"reward": reward, "next_state": after})
+        told = self.world.draw(space.pair(s, action))
+        self.where[site] = int(told["next_state"])
+        self._deliver(t, now, n, told)
 
     def _answer(self, decision: dict[str, Any], now: datetime) -> dict[str, Any]:
         """What a person says to a departure; the decision as it stands then."""
