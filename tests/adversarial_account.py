@@ -87,7 +87,10 @@ def exactly(problem):
     weights = problem.baseline.probabilities
     P, reward = np.einsum("sa,sat->st", weights, p), (weights * r).sum(axis=1)
     S = len(P)
-    limit = np.linalg.matrix_power((np.eye(S) + P) / 2, 2**40)  # averages over periods, too
+    limit = (np.eye(S) + P) / 2  # averages over periods, too
+    for _ in range(40):  # rows are made to sum to 1 again, since rounding doubles with every square
+        limit = limit @ limit
+        limit /= limit.sum(axis=1, keepdims=True)
     gain = float(limit[problem.start] @ reward)
     bias = np.linalg.lstsq(np.vstack([np.eye(S) - P, limit]), np.r_[reward - gain, np.zeros(S)], rcond=None)[0]
     return gain, bias, r + p @ bias - bias[:, None] - gain

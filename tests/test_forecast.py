@@ -178,3 +178,42 @@ def test_ranges_hold_what_then_happens(name, monkeypatch):
     results = [forecasts.held(name, seed, RUNS) for seed in range(HELD)]
     first, free = (sum(column) for column in zip(*results, strict=True))
     assert first >= LEAST and free >= LEAST
+
+
+def test_what_is_compared_can_be_chosen():
+    problem = sf.problems.inventory(noise=sf.Noise())
+    given = {"alpha": 0.1, "steps": 60, "runs": 1}
+    found = sf.forecast(problem, alphas=[0.02, 0.3], allowances=[5], tell=["mechanics"], **given)
+    names = [line.option.name for line in found.lines]
+    assert names == [AS_DESCRIBED, "α = 0.02", "α = 0.3", "allow 5 in all", "tell it the mechanics"]
+    assert [line.option.promise.get("alpha") for line in found.lines] == [0.1, 0.02, 0.3, 0.1, 0.1]
+    assert found.lines[3].option.promise["allowance"] == 5.0
+    names = [line.option.name for line in sf.forecast(problem, alphas=[], allowances=[], tell=[], **given).lines]
+    assert names == [AS_DESCRIBED]
+    with pytest.raises(InvalidInput) as caught:
+        sf.forecast(problem, alphas=[1.5], allowances=[-1], tell=["weather"], **given)
+    text = str(caught.value)
+    assert all(words in text for words in ("alpha 1.5", "allowance -1", "there is no 'weather'"))
+    shop = sf.problems.load(EXAMPLES / "shop.toml")
+    with pytest.raises(InvalidInput, match="'mechanics' is known already"):
+        sf.forecast(shop, tell=["mechanics"], steps=60, runs=1)
+
+
+def test_on_the_command_line_the_first_is_described_and_the_others_are_compared():
+    options = ["--alpha", "0.1", "--alpha", "0.2", "--allowance", "0", "--allowance", "7", "--tell", "rewards"]
+    shown = CliRunner().invoke(main, ["forecast", "inventory", "--runs", "1", "--steps", "40", "--json", *options])
+    lines = json.loads(shown.stdout)["lines"]
+    assert [line["option"] for line in lines] == [
+        AS_DESCRIBED, "α = 0.2", "allow 7 in all", "tell it the mean rewards"
+    ]  # fmt: skip
+    assert lines[0]["promise"]["alpha"] == 0.1 and lines[0]["promise"]["allowance"] == 0
+
+
+def test_with_mechanics_and_a_log_the_condition_on_decisions_is_kept():
+    shop = sf.problems.load(EXAMPLES / "shop.toml")
+    model = Models(shop.history.counts, shop.knowledge, shop.baseline.policy, 6, None).draw(np.random.default_rng(0))
+    told = (sf.Baseline(shop.baseline.policy), shop.knowledge, shop.history, True, 0)
+    agent = agent_of(Option("x", {"alpha": 0.05, "delta": 0.05}), model, *told)
+    assert agent.condition == "decisions" and len(agent.account.log[0].pairs) == 98  # 3 of 101 are not the rule's
+    mixed = sf.Baseline(shop.baseline.policy.mixed_with(sf.Policy.uniform(shop.space), 0.1))
+    assert agent_of(Option("x", {"alpha": 0.05, "delta": 0.05}), model, mixed, *told[1:]).condition == "replay"

@@ -1,25 +1,28 @@
 """What a log says of today's policy: bounds on its gain and bias, in the user's unit.
 
 The bounds hold for every MDP of a set of plausible ones, and so for the true one on the event of the set. The gain is
-bounded by value iteration, and the bias relative to one state, the landmark, as `certificates.netting` does it. What is
-declared as `Knowledge` makes the set smaller: with mechanics, one common law of the noise is estimated from all steps,
-and not each row on its own.
+bounded by value iteration, and by the rewards of the log one after the other. The bias is bounded relative to one
+state: with mechanics of one noise, one law for all (`certificates.coupling`); otherwise as `certificates.netting` does.
 
-Agents use the same bounds: with an unknown baseline, their certificates compute them from their own set, which contains
-the log (`Baseline.from_history`). Nothing here is taken for known.
+These are the bounds of an agent that keeps the condition on decisions (`certificates.unknown`) before its first step.
+The replay condition uses those of the set alone. Nothing here is taken for known.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from surefooted.certificates.coupling import couple
 from surefooted.certificates.netting import Netting, landmark
 from surefooted.certificates.reference import Reference
+from surefooted.certificates.unknown import UnknownAccount
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.sets.confidence import Confidence, likelihood, named
+from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
+from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Space
 
 CLOSE = 10**8  # the bounds on the gain are computed as exactly as after this many steps
@@ -81,15 +84,28 @@ def estimate_baseline(
         raise InvalidInput("this baseline cannot be estimated", faults)
     assert baseline.history is not None
     counts, space = baseline.history.counts, baseline.policy.space
-    belief = Belief(counts, named(confidence), delta, knowledge)
+    belief = Belief(counts, named(confidence), delta / 2, knowledge)
     if contradictions := belief.compare():
         raise InvalidInput("the log contradicts what was declared", contradictions)
     plausible = belief.plausible()
+    account = UnknownAccount(space, baseline, 0.0, delta / 2)
+    if baseline.history.in_order is not None:
+        account.remember(baseline.history.in_order)
+    account.review(plausible)
     split = Reference.of(Baseline(baseline.policy), plausible, CLOSE)
-    gain = (max(split.gain_low, 0.0), min(split.gain_high, space.r_max))
-    target, found = landmark(plausible, baseline.policy), Netting(plausible, baseline.policy).references(split)
-    bias = None
-    if found:
-        bias = (np.minimum(found[0].bias_low, found[1].bias_low), np.maximum(found[0].bias_high, found[1].bias_high))
+    low, high = space.money.counted(np.array(account.gain_bounds)).tolist()
+    gain = (max(split.gain_low, low), min(split.gain_high, high))
     ends = (float(space.money.earned(gain[0])), float(space.money.earned(gain[1])))
-    return BaselineEstimate(space, ends, bias, target if found else None, counts.total)
+    return BaselineEstimate(space, ends, *_bias(plausible, baseline.policy, split), counts.total)
+
+
+def _bias(plausible: Plausible, policy: Policy, split: Reference) -> tuple[tuple[Floats, Floats] | None, int | None]:
+    """Bounds on the bias relative to a state, [S] each, and that state; nothing if it is not bounded."""
+    target, coupling = landmark(plausible, policy), couple(plausible, policy)
+    if target is not None and coupling is not None:
+        return coupling.around(target), target
+    found = Netting(plausible, policy).references(split)
+    if not found:
+        return None, None
+    low, high = np.minimum(*(end.bias_low for end in found)), np.maximum(*(end.bias_high for end in found))
+    return (low, high), target

@@ -8,9 +8,11 @@ reward (`tables.money`). Two proofs are kept, and the better one counts.
   minus g for each, plus the bias where they end minus the bias where they began, minus luck. So a stretch of steps,
   however long, needs the bias at its two ends only. Steps of the baseline bound g, from above and from below.
 - *By the set* of plausible MDPs, if what is known proves that the baseline keeps returning to one state
-  (`certificates.netting`). Then each departure is bounded for the least and for the largest gain in the set.
+  (`certificates.netting`). Then each departure is bounded for the least and for the largest gain in the set. If one
+  noise drives all states, departures are bounded with one law for all (`certificates.coupling`), whatever the gain.
 
-Theorem and proof are in docs/guarantees.md, "Unknown baseline: decisions".
+A log of the baseline bounds its gain before the first step (`remember`). Theorem and proof are in docs/guarantees.md,
+"Unknown baseline: decisions".
 """
 
 import math
@@ -19,6 +21,8 @@ from typing import Any, Self
 import numpy as np
 
 from surefooted.certificates.account import Verdict, every_stage, only_pairs
+from surefooted.certificates.baseline_log import log_faults, own_steps
+from surefooted.certificates.coupling import Coupling, couple
 from surefooted.certificates.martingale import new_bets
 from surefooted.certificates.netting import Netting
 from surefooted.certificates.reference import Reference
@@ -26,7 +30,7 @@ from surefooted.certificates.tolerance import Tolerance
 from surefooted.errors import InvalidInput
 from surefooted.kernels import telescope as kernels
 from surefooted.kernels.account import Rules
-from surefooted.kernels.martingale import Bets
+from surefooted.kernels.martingale import OUTWARDS, Bets
 from surefooted.kernels.structs import Fields, Steps
 from surefooted.kernels.telescope import HIGH, LOW, PHASES, RENEW, REST_STEPS, RESTS, RESUME, STEPS, Terms
 from surefooted.sets.plausible import Plausible
@@ -35,10 +39,12 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints, Space
 
 OF_PHASES = 0.5  # the share of δ for the luck of phases; the two sides of the gain have half of the rest each
-MUCH_LESS = 0.7  # a span that is smaller by this factor is worth counting anew
 REVIEW_AGAIN = 1.1  # by how much the run has grown when the set is used again
 PATIENCE = 30  # steps without a departure after which a phase ends, times span / r_max if that is larger than 1
-COUNTED = ("visits", "total", "usual", "votes", "missed", "departures", "ends", "by_set", "kept", "owed", "now")
+SEEN = ("visits", "total", "usual", "votes", "missed")
+BIAS = ("middle", "spread")
+COUNTED = (*SEEN, *BIAS, "departures", "ends", "by_set", "kept", "owed", "now")
+UNRANKED = 10**6  # of a count that has not begun
 BETS = ("of_phases", "above", "below")
 
 
@@ -69,15 +75,18 @@ class UnknownAccount:
         self.space, self.baseline, self.tolerance, self.delta = space, baseline, tolerance, delta
         self.strict, self.saving = strict, saving
         K, nothing = space.n_pairs, -math.inf
-        thresholds = (-math.log(OF_PHASES * delta), -math.log((1 - OF_PHASES) / 2 * delta))
         pays = (tolerance.alpha, tolerance.per_step_counted(space.low), tolerance.allowance)
-        terms = Terms(*pays, math.inf, math.inf, space.r_max, *thresholds, math.inf, saving)
+        terms = Terms(*pays, math.inf, math.inf, space.r_max, 0.0, 0.0, math.inf, saving)
         visits, usual, votes, missed, departures = (np.zeros(K, dtype=np.int64) for _ in range(5))
         seen = (visits, np.zeros(K), usual, votes, missed, departures)
         by_set = (np.array([math.inf, -math.inf]), np.full((2, K), nothing), np.zeros(2), np.zeros(2))
         bets = [new_bets(1.0) for _ in BETS]
-        self.arrays = kernels.Telescope(terms, bets[0], bets[1], bets[2], *seen, *by_set, np.zeros(13))
+        self.arrays = kernels.Telescope(
+            terms, bets[0], bets[1], bets[2], *seen, *by_set, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(16)
+        )
         self.next_review: int | None = None
+        self.log: list[Steps] = []  # what the baseline played before the run, rewards counted from the lowest
+        self.rank = UNRANKED  # of the count of outcomes: see `_use_span`
         self._prove_by_outcomes(math.inf if baseline.span is None else baseline.span)
         self._alone, self._weights = only_pairs(baseline.policy, 0)
         self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
@@ -95,29 +104,30 @@ class UnknownAccount:
             faults.append("the run has begun: give the log before the first step")
         if arrays.terms.span == math.inf:
             faults.append("without a span the rewards of a log bound no gain: declare Baseline(policy, span=..)")
-        if not len(pairs) == len(rewards) == len(next_states):
-            faults.append(f"{len(pairs)} pairs, {len(rewards)} rewards, {len(next_states)} next states")
-        else:
-            pairs, next_states = np.asarray(pairs), np.asarray(next_states)
-            states = np.r_[start, next_states]
-            faults += [f"there is no state {s}" for s in np.unique(states) if not 0 <= s < self.space.n_states]
-            faults += [f"there is no pair {k}" for k in np.unique(pairs) if not 0 <= k < self.space.n_pairs]
-            if not faults:
-                faults += self._strangers(states[:-1], pairs)
+        faults += log_faults(self.space, self.baseline.policy, start, pairs, rewards, next_states)
         if faults:
             raise InvalidInput("this is no log of the baseline", faults)
-        if arrays.now[REST_STEPS]:
-            arrays.now[RESTS] += 1.0
-        for k, reward, s in zip(pairs, self.space.money.counted(np.asarray(rewards)), next_states, strict=True):
-            kernels.count(arrays, int(k), float(reward), int(s))
-        arrays.now[RESTS] += 1.0  # the run begins somewhere else
+        rewards = self.space.money.counted(np.asarray(rewards, dtype=np.float64))
+        self._keep(Steps(np.asarray(pairs), rewards, np.asarray(next_states)))
 
-    def _strangers(self, states: Ints, pairs: Ints) -> list[str]:
-        """Why the baseline cannot have played these pairs one after the other."""
-        jumps = np.flatnonzero(self.space.pair_state[pairs] != states)
-        never = np.flatnonzero(self.baseline.policy.dense_weights[pairs] <= 0)
-        faults = [f"step {jumps[0] + 1} does not begin where the one before ended"] if jumps.size else []
-        return faults + ([f"step {never[0] + 1} is none that the baseline plays"] if never.size else [])
+    def remember(self, steps: Steps) -> None:
+        """A log in the order in which it was played, whoever played it: the baseline's steps in it bound its gain."""
+        own = own_steps(self.baseline, steps)
+        if len(own.pairs):
+            self._keep(own._replace(rewards=self.space.money.counted(own.rewards)))
+
+    def _keep(self, steps: Steps) -> None:
+        """Keep a log; it is counted now, or as soon as a span is proved."""
+        self.log.append(steps)
+        if self.arrays.terms.span < math.inf:
+            self._count_log(steps)
+
+    def _count_log(self, steps: Steps) -> None:
+        """A log is one more stretch of rests, and the run begins somewhere else."""
+        now = self.arrays.now
+        now[RESTS] += 1.0 if now[REST_STEPS] else 0.0
+        kernels.count_log(self.arrays, self.space.pair_state, steps)
+        now[RESTS] += 1.0
 
     def propose(self, proposal: Policy | None) -> None:
         """A deterministic policy that is played wherever the account pays for it; None: the baseline is played."""
@@ -153,36 +163,69 @@ class UnknownAccount:
             return
         self.next_review = int(self.steps * REVIEW_AGAIN) + 1
         split = Reference.of(self.baseline, plausible, self.steps)
-        found = Netting(plausible, self.baseline.policy).references(split)
-        if not found:
-            return
-        arrays, r, pair_state = self.arrays, plausible.r_lower, self.space.pair_state
+        found, coupling = (
+            Netting(plausible, self.baseline.policy).references(split),
+            couple(plausible, self.baseline.policy),
+        )
         spans = [max(float(end.bias_high.max() - end.bias_low.min()), 0.0) for end in found]
-        for e, (end, span) in enumerate(zip(reversed(found), reversed(spans), strict=True)):
-            arrays.ends[e], arrays.kept[e] = end.gain_low, span if self.strict else 0.0
-            kernels.bound_by_set(plausible.rows, r, pair_state, e, end.bias_low, end.bias_high, arrays)
-        if self.baseline.span is None:
-            self._use_span(max(spans))
+        arrays = self.arrays
+        if coupling is not None:
+            spans = [min([coupling.span, *spans[:1]]), min([coupling.span, *spans[1:]])]
+            arrays.ends[:] = max(split.gain_low, 0.0), split.gain_high
+            arrays.by_set[:], arrays.kept[:] = coupling.worth, max(spans) if self.strict else 0.0
+            owed = arrays.departures * coupling.worth
+            arrays.owed[:] = owed.sum() - OUTWARDS * np.abs(owed).sum()
+        for e, (end, span) in enumerate(zip(reversed(found), reversed(spans), strict=False)):
+            if coupling is None:
+                arrays.ends[e], arrays.kept[e] = end.gain_low, span if self.strict else 0.0
+                lower, pair_state = plausible.r_lower, self.space.pair_state
+                kernels.bound_by_set(plausible.rows, lower, pair_state, e, end.bias_low, end.bias_high, arrays)
+        if self.baseline.span is None and spans:
+            self._use_span(max(spans), coupling)
 
-    def _use_span(self, span: float) -> None:
-        """Use a span that a set has proved. All departures must lie in phases that were counted with a span."""
-        terms = self.arrays.terms
-        if not self.arrays.departures.any():
-            if span < MUCH_LESS * terms.span:
-                self._prove_by_outcomes(span)
-        elif span < terms.span < math.inf:  # what was counted with the larger one stays valid
-            terms = terms._replace(span=span, reserve=span if self.strict else 0.0)
-            self.arrays = self.arrays._replace(terms=terms)
+    def _use_span(self, span: float, coupling: Coupling | None) -> None:
+        """Use a span that a set has proved. All departures must lie in phases that were counted with a span.
 
-    def _prove_by_outcomes(self, span: float) -> None:
-        """Count rests and phases from now on with this span; inf: outcomes prove nothing."""
+        The bets are chosen by a power of 2 that r_max times it is at least the span, and by whether the bias has bounds
+        of its own. Each such choice is made at most once in a run, and the better ones have the larger shares of δ.
+        """
+        scale = max(math.ceil(math.log2(max(span / self.space.r_max, 1.0))), 0)
+        rank = 2 * scale + (coupling is None)
+        if rank < self.rank and not self.arrays.departures.any():
+            self.rank = rank
+            self._prove_by_outcomes(span, 2.0**scale)
+            self._know_bias(span, coupling)
+            for steps in self.log:
+                self._count_log(steps)
+        elif self.arrays.terms.span < math.inf:  # what was counted with a larger one stays valid
+            self._know_bias(min(span, self.arrays.terms.span), coupling)
+
+    def _know_bias(self, span: float, coupling: Coupling | None) -> None:
+        """From now on the span is at most this, and the bias within the bounds of a coupling, if there is one."""
+        terms = self.arrays.terms._replace(span=span, reserve=span if self.strict else 0.0)
+        if self.rank % 2 == 0 and coupling is not None:
+            terms = terms._replace(coupled=True)
+            low, high = coupling.difference, -coupling.difference.T
+            self.arrays = self.arrays._replace(middle=(low + high) / 2, spread=np.maximum(high - low, 0.0) / 2)
+        self.arrays = self.arrays._replace(terms=terms)
+
+    def _prove_by_outcomes(self, span: float, scale: float = 0.0) -> None:
+        """Count rests and phases from now on with this span; inf: outcomes prove nothing.
+
+        With a `scale`, the bets are made for spans up to r_max times it, and their share of δ is that of the rank.
+        """
         r_max, now, steps = self.space.r_max, self.arrays.now, self.arrays.now[STEPS]
         now[:] = 0.0  # whatever was counted with another span
         now[STEPS], now[RESTS], now[HIGH], now[RENEW] = steps, 1.0, r_max, 1.0
         reserve, patience = span if self.strict else 0.0, PATIENCE * max(1.0, span / r_max)
-        terms = self.arrays.terms._replace(span=span, reserve=reserve, patience=patience)
-        below = r_max + (span if span < math.inf else 0.0)
+        share = math.log((self.rank + 1) * (self.rank + 2)) if scale else 0.0
+        terms = self.arrays.terms._replace(span=span, reserve=reserve, patience=patience, coupled=False)
+        of_phases, of_gain = OF_PHASES * self.delta, (1 - OF_PHASES) / 2 * self.delta
+        terms = terms._replace(threshold=share - math.log(of_phases), of_gain=share - math.log(of_gain))
+        below = r_max + (scale * r_max if scale else span if span < math.inf else 0.0)
         bets = [new_bets(below) for _ in BETS]
+        for name in SEEN:
+            getattr(self.arrays, name)[:] = 0
         self.arrays = self.arrays._replace(terms=terms, of_phases=bets[0], above=bets[1], below=bets[2])
 
     def forget_sets(self) -> None:
@@ -249,15 +292,23 @@ class UnknownAccount:
         ahead = self.ahead()
         kept: dict[str, Any] = {name: getattr(ahead, name) for name in COUNTED}
         kept |= {name: np.vstack([getattr(ahead, name).lambda_, getattr(ahead, name).log_wealth]) for name in BETS}
-        return kept | {"span": ahead.terms.span, "next_review": self.next_review}
+        kept |= {"span": ahead.terms.span, "coupled": ahead.terms.coupled, "rank": self.rank}
+        return kept | {"next_review": self.next_review}
 
     def restored(self, state: dict[str, Any]) -> Self:
         """An account of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.space, self.baseline, self.tolerance, self.delta, self.strict, self.saving)
-        other._prove_by_outcomes(float(state["span"]))
+        before = UNRANKED if self.baseline.span is not None else 0  # in states of earlier versions
+        other.log, other.rank = self.log, int(state.get("rank", before))
+        scale = 2.0 ** (other.rank // 2) if other.rank < UNRANKED else 0.0
+        other._prove_by_outcomes(float(state["span"]), scale)
+        other.arrays = other.arrays._replace(
+            terms=other.arrays.terms._replace(coupled=bool(state.get("coupled", False)))
+        )
         other.next_review = state["next_review"]
-        for name in COUNTED:
-            getattr(other.arrays, name)[:] = state[name]
+        other.arrays = other.arrays._replace(**{name: state[name].copy() for name in BIAS if name in state})
+        for name in (name for name in COUNTED if name not in BIAS):
+            getattr(other.arrays, name)[..., : state[name].shape[-1]] = state[name]
         for name in BETS:
             bets = getattr(other.arrays, name)
             bets.lambda_[:], bets.log_wealth[:] = state[name][0], state[name][1:]

@@ -11,9 +11,26 @@ from surefooted.cli.output import nearest, print_json, save_picture
 
 @click.command()
 @click.argument("problem")
-@click.option("--alpha", type=float, help="The share of what the baseline earns that may be lost.")
+@click.option(
+    "--alpha",
+    "alphas",
+    type=float,
+    multiple=True,
+    help="The share of what the baseline earns that may be lost. Give it again to compare others with the first.",
+)
 @click.option("--delta", type=float, help="The probability with which the promise may fail.")
-@click.option("--allowance", type=float, help="An amount that may be lost in all, beside alpha.")
+@click.option(
+    "--allowance",
+    "allowances",
+    type=float,
+    multiple=True,
+    help="An amount that may be lost in all, beside alpha. Give it again to compare others with the first.",
+)
+@click.option(
+    "--tell",
+    multiple=True,
+    help="What you could declare, to be compared: baseline, rewards or mechanics; may be given again.",
+)
 @click.option("--tolerance", type=float, help="An amount that may be lost in each step, beside alpha.")
 @click.option("--step", help="The length of a step in the calendar: week, day, 15 minutes, ...")
 @click.option(
@@ -38,9 +55,14 @@ def forecast(problem: str, figure: Path | None, allow_code: bool, as_json: bool,
     \b
     surefooted forecast examples/shop.toml --figure shop.png
     surefooted forecast inventory --alpha 0.1 --step week --runs 5
+    surefooted forecast examples/shop.toml --alpha 0.02 --alpha 0.05 --allowance 0 --allowance 250 --tell baseline
     """  # noqa: D301 click reads the escape
     from surefooted.forecasting.forecast import forecast as compute
 
+    for name, several in (("alpha", "alphas"), ("allowance", "allowances")):
+        first, *others = options.pop(several) or (None,)
+        options |= {name: first, several: others or None}
+    options["tell"] = options["tell"] or None
     found = compute(_problem(problem, allow_code), **options, progress=_progress)
     if as_json:
         print_json(found.as_dict())

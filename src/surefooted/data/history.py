@@ -20,6 +20,7 @@ from surefooted.data.log_options import OUTCOMES
 from surefooted.data.log_rows import Example
 from surefooted.data.repeats import Repeat
 from surefooted.errors import InvalidInput
+from surefooted.kernels.structs import Steps
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
 
@@ -77,6 +78,7 @@ class History:
     - `gaps`, `skipped`: how often t jumps within an episode, and how many steps are missing there.
     - `alike`: in a log without t, rows that equal the row before and begin where it led: copies look like this, too.
     - `repeats`: in a log without t, stretches that stand in it twice, and that the process would not have repeated.
+    - `in_order`: the first 20 000 steps in the order in which they were played; None if several episodes alternate.
     """
 
     counts: Counts
@@ -91,6 +93,7 @@ class History:
     skipped: int = 0
     alike: int = 0
     repeats: tuple[Repeat, ...] = ()
+    in_order: Steps | None = None
 
     @property
     def actions(self) -> Ints:
@@ -111,6 +114,8 @@ class History:
         - `accidents`: True declares that rows with an unusable reward, next state or flag are accidents of recording
           that do not depend on what happened, such as a full disk. The other rows are then used.
         - `repeated`: True declares that stretches that stand in the log twice did happen twice.
+
+        If the agent keeps an account of a baseline whose gain is unknown, the steps that the baseline played bound it.
 
         All visits count: an episode of UCRL2 lasts until some pair has been visited as often as in the whole log.
         """
@@ -138,6 +143,9 @@ class History:
             raise InvalidInput("this history cannot be given to this agent", faults)
         assert counts is not None
         counts.merge(self.counts)
+        account: Any = getattr(agent, "account", None)
+        if self.in_order is not None and hasattr(account, "remember"):
+            account.remember(self.in_order)
 
     def _misfits(self, counts: Counts) -> list[str]:
         """Why these counts cannot be added to an agent's."""

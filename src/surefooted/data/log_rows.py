@@ -43,6 +43,7 @@ from surefooted.kernels.structs import Steps
 from surefooted.tables.space import Bools, Floats, Ints
 
 EXAMPLES = 3  # rows kept for each reason
+IN_ORDER = 20_000  # steps that are kept one after the other
 
 VERDICTS = {
     REPEATED: "t repeats that of the row before in its episode",
@@ -86,6 +87,14 @@ class Rows:
         self._known: dict[str, int] = {}  # the number of each episode by its name
         self._unnamed = False  # whether the log does not name its episodes
         self._waiting = _nothing_waits(1)
+        self._kept: list[Steps] = []  # the first steps, as they were played
+
+    @property
+    def in_order(self) -> Steps | None:
+        """The first steps in the order in which they were played; None if rows of several episodes may alternate."""
+        if not self._kept or self.counts.stages > 1 or not (self._unnamed or len(self._known) <= 1):
+            return None
+        return Steps(*(np.concatenate(column) for column in zip(*self._kept, strict=True)))
 
     @property
     def episodes(self) -> int:
@@ -159,6 +168,8 @@ class Rows:
 
     def _count(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         self.counts._add_checked(pairs, self.counts.space.money.counted(rewards), next_states)
+        if (free := max(IN_ORDER - self.used, 0)) and len(self._known) <= 1:
+            self._kept.append(Steps(pairs[:free].copy(), rewards[:free].copy(), next_states[:free].copy()))
         self.used += len(pairs)
 
     def _tally(self, batch: Batch, reasons: Reasons) -> None:

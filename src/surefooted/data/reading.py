@@ -125,6 +125,7 @@ def read_history(
         skipped=int(rows.tally[SKIPPED]),
         alike=int(rows.tally[ALIKE]),
         repeats=tuple(rows.repeats.found(rows.counts)),
+        in_order=rows.in_order,
     )  # fmt: skip
     if strict and (unusable or history.repeats):
         faults = [f"{number} rows: {reason}; {examples[reason][0]}" for reason, number in unusable.items()]

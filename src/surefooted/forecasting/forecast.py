@@ -20,7 +20,7 @@ from surefooted.data.history import History
 from surefooted.data.log_times import Step, parse_step
 from surefooted.errors import InvalidInput
 from surefooted.forecasting.models import Models
-from surefooted.forecasting.options import AS_DESCRIBED, Option, agent_of, options
+from surefooted.forecasting.options import AS_DESCRIBED, Compared, Option, agent_of, compared_faults, options
 from surefooted.forecasting.outcomes import Outcome, outcome
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems.problem import Problem
@@ -132,6 +132,9 @@ def forecast(
     runs: int = RUNS,
     seed: int = 0,
     compare: bool = True,
+    alphas: Sequence[float] | None = None,
+    allowances: Sequence[float] | None = None,
+    tell: Sequence[str] | None = None,
     accidents: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Forecast:
@@ -145,7 +148,9 @@ def forecast(
     - `step`: the length of a step (with a horizon: of an episode) in the calendar, such as "week".
     - `steps`: how long each run is; by default 80 years, and at most 20 000 steps.
     - `runs`: how many runs for each option; with 20, each interval holds with probability 19/21.
-    - `compare`: also what could be chosen or declared instead.
+    - `compare`: also what could be chosen or declared instead: twice and four times α, what α lets go in one year and
+      in ten as an allowance, and whatever could be told.
+    - `alphas`, `allowances`, `tell`: compare these instead. What can be told is "baseline", "rewards" and "mechanics".
     - `progress`: is called with the runs played and all runs. After Ctrl-C, the runs so far are used.
 
     >>> import surefooted as sf
@@ -170,8 +175,8 @@ def forecast(
         promise, horizon = {"alpha": 0.05, "delta": 0.05}, getattr(problem, "horizon", horizon)
         truth = problem if isinstance(problem, Problem) else None
         space = problem.space if isinstance(problem, Problem) else problem
-    chosen = {"alpha": alpha, "delta": delta, "allowance": allowance, "tolerance": tolerance, "floor": floor}
-    promise |= {key: value for key, value in chosen.items() if value is not None}
+    given_now = {"alpha": alpha, "delta": delta, "allowance": allowance, "tolerance": tolerance, "floor": floor}
+    promise |= {key: value for key, value in given_now.items() if value is not None}
     held = _baseline(baseline, truth, space)
     calendar = None if step is None else parse_step(step)
     length = _length(steps, runs, calendar, truth is None)
@@ -184,7 +189,10 @@ def forecast(
         year = calendar.per_year if calendar is not None else 100.0
         earns = np.median([_earns(model) for model in drawn])
         amount = _round(promise["alpha"] * max(float(earns) - (promise.get("floor") or 0.0), 0.0) * year)
-        choices = options(promise, amount, _can_tell(held, knowledge, drawn[0]), space.amount)
+        can_tell, chosen = _can_tell(held, knowledge, drawn[0]), Compared(alphas, allowances, tell)
+        if faults := compared_faults(chosen, promise, can_tell):
+            raise InvalidInput("this cannot be forecast", faults)
+        choices = options(promise, amount, can_tell, space.amount, chosen)
     told = (None if held.is_known and truth is None else held, knowledge, history, accidents)
     outcomes, interrupted = _play(choices, drawn, told, length, seed, progress)
     lines = tuple(_line(option, [each[i] for each in outcomes]) for i, option in enumerate(choices))

@@ -1,13 +1,15 @@
 """What one could choose or declare: a larger α, an allowance, what the baseline earns, rewards, mechanics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.data.history import History
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems.problem import Problem
@@ -31,25 +33,61 @@ class Option:
     tell: frozenset[str] = frozenset()
 
 
-def options(promise: dict[str, Any], allowance: float, can_tell: tuple[str, ...], words: Any) -> list[Option]:
+class Compared(NamedTuple):
+    """What to compare with what was described; None: a choice of our own."""
+
+    alphas: Sequence[float] | None = None
+    allowances: Sequence[float] | None = None
+    tell: Sequence[str] | None = None
+
+
+TOLD = {
+    "baseline": "tell it what the baseline earns",
+    "rewards": "tell it the mean rewards",
+    "mechanics": "tell it the mechanics",
+}
+
+
+def options(
+    promise: dict[str, Any], allowance: float, can_tell: tuple[str, ...], words: Any, chosen: Compared
+) -> list[Option]:
     """What was described, and what could be chosen or declared instead.
 
     `allowance` is what α lets go in a year; `words` says amounts.
     """
-    alpha = promise["alpha"]
+    alpha, held = promise["alpha"], promise.get("allowance", 0.0)
     found = [Option(AS_DESCRIBED, promise)]
-    for factor in (2, 4):
-        if 0 < alpha * factor < 0.5:
-            found.append(Option(f"α = {alpha * factor:g}", promise | {"alpha": alpha * factor}))
-    for years in ALLOWED if allowance > 0 else ():
-        total = promise.get("allowance", 0.0) + years * allowance
-        found.append(Option(f"allow {words(total)} in all", promise | {"allowance": total}))
-    what = {"baseline": "tell it what the baseline earns", "rewards": "tell it the mean rewards",
-            "mechanics": "tell it the mechanics"}  # fmt: skip
-    found += [Option(what[part], promise, frozenset([part])) for part in can_tell]
-    if len(can_tell) > 1:
-        found.append(Option("tell it all of these", promise, frozenset(can_tell)))
+    alphas = [alpha * factor for factor in (2, 4) if 0 < alpha * factor < 0.5]
+    totals = [held + years * allowance for years in ALLOWED if allowance > 0]
+    alphas = alphas if chosen.alphas is None else [float(each) for each in chosen.alphas]
+    totals = totals if chosen.allowances is None else [float(each) for each in chosen.allowances]
+    found += [Option(f"α = {each:g}", promise | {"alpha": each}) for each in alphas]
+    found += [Option(f"allow {words(total)} in all", promise | {"allowance": total}) for total in totals]
+    parts = can_tell if chosen.tell is None else tuple(chosen.tell)
+    found += [Option(TOLD[part], promise, frozenset([part])) for part in parts]
+    if len(parts) > 1:
+        found.append(Option("tell it all of these", promise, frozenset(parts)))
     return found
+
+
+def compared_faults(chosen: Compared, promise: dict[str, Any], can_tell: tuple[str, ...]) -> list[str]:
+    """Why these cannot be compared."""
+    faults: list[str] = []
+    for each in chosen.alphas or ():
+        Tolerance.parse(each, faults, **{**_amounts(promise), "allowance": promise.get("allowance") or 1.0})
+    for each in chosen.allowances or ():
+        Tolerance.parse(promise["alpha"] or 0.5, faults, **{**_amounts(promise), "allowance": each})
+    for part in chosen.tell or ():
+        if part not in TOLD:
+            faults.append(f"tell: there is no {part!r}; there are {', '.join(TOLD)}")
+        elif part not in can_tell:
+            known = ", ".join(can_tell) or "nothing"
+            faults.append(f"tell: {part!r} is known already, or this problem has none; still to be told: {known}")
+    return faults
+
+
+def _amounts(promise: dict[str, Any]) -> dict[str, Any]:
+    return {"tolerance": promise.get("tolerance", 0.0), "floor": promise.get("floor"), "checkpoints": None}
 
 
 def agent_of(
@@ -74,7 +112,7 @@ def agent_of(
         given["knowledge"] = known
     if not model.mdp.noise.bounded:
         given["bounded"] = False
-    condition = condition or ("decisions" if _can_decide(baseline, model) else "replay")
+    condition = condition or ("decisions" if _can_decide(baseline, known, model) else "replay")
     kind: Any = CUCRL2 if model.horizon is None else lambda space, **more: CUCBVI(space, model.horizon, **more)
     agent: CUCRL2 | CUCBVI = kind(model.space, baseline=baseline, condition=condition, seed=seed, **given)
     if history is not None:
@@ -90,10 +128,16 @@ def exact_baseline(model: Problem) -> Baseline:
     return Baseline(model.baseline, float(played.gains[model.start]), played.bias)
 
 
-def _can_decide(baseline: Baseline, model: Problem) -> bool:
-    """Whether enough is known of the baseline, and of rewards, for the condition on decisions."""
+def _can_decide(baseline: Baseline, known: Knowledge | None, model: Problem) -> bool:
+    """Whether enough is known of the baseline, and of rewards, for the condition on decisions.
+
+    If what it earns is not known, one noise whose mechanics are known does instead (`certificates.coupling`).
+    """
     if not model.mdp.noise.bounded:
         return False
+    mechanics = None if known is None or model.horizon is not None else known.mechanics
+    if mechanics is not None and mechanics.n_components == len(mechanics.sizes) == 1:
+        return baseline.policy.is_deterministic
     return baseline.gain is not None or (baseline.values is not None and np.ndim(baseline.values) == 2)
 
 

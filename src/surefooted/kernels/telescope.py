@@ -22,6 +22,9 @@ from surefooted.kernels.structs import NO_NOISE, Fields, Steps, World
 # rests to renew them; when to ask again after a refusal
 STEPS, PHASE_STEPS, PHASE_REWARDS, PHASES, REST_STEPS, REST_REWARDS, RESTS = range(7)
 OPEN, IDLE, LOW, HIGH, RENEW, RESUME = range(7, 13)
+# If the bias has bounds of its own: how many steps were counted with them, and what these earned with the change of the
+# bias, in the middle of its bounds, and how far from it
+POOLED, GAINED, DOUBT = range(13, 16)
 
 
 class Terms(NamedTuple):
@@ -37,6 +40,7 @@ class Terms(NamedTuple):
     of_gain: float  # ln(1 / δ) of the bets on each side of the gain
     patience: float  # a phase ends when nothing has departed for this many steps
     saving: float  # after a refusal nothing departs until the run has grown by this share
+    coupled: bool = False  # whether `middle` and `spread` bound differences of the bias
 
 
 class Telescope(NamedTuple):
@@ -56,7 +60,9 @@ class Telescope(NamedTuple):
     by_set: Floats  # [2, K], what a departure is worth at least if the gain is that end; -inf: nothing
     kept: Floats  # [2], the reserve if the gain is that end: at least the span of the bias then, or 0
     owed: Floats  # [2], all departures so far, each at its `by_set`
-    now: Floats  # [13]
+    middle: Floats  # [S, S], h(x) - h(y) lies within `spread` of it, if the terms are coupled
+    spread: Floats  # [S, S]
+    now: Floats  # [16]
 
 
 @njit
@@ -106,7 +112,8 @@ def left_over(account: Telescope, pair: int) -> tuple[float, float]:
     """A lower bound on B - R + (α g + added) t + W, by outcomes and by the set.
 
     It is that of now if `pair` is -1, and else that after a next step that departs to `pair`. The bounds are linear or
-    concave in the unknown gain, so the smaller value at two bounds on it counts.
+    concave in the unknown gain, so the smaller value at two bounds on it counts. A concave one lies above the line
+    through its values at the ends of the set.
     """
     now, terms, departs = account.now, account.terms, pair >= 0
     t = now[STEPS] + (1.0 if departs else 0.0)
@@ -117,11 +124,18 @@ def left_over(account: Telescope, pair: int) -> tuple[float, float]:
         by_outcomes = min(low + terms.alpha * t * least, high + terms.alpha * t * largest)
         by_outcomes += terms.allowance - terms.reserve + terms.added * t
     if account.ends[0] <= account.ends[1]:
-        by_set = math.inf
-        for e in range(2):
-            worth = account.owed[e] + (account.by_set[e, pair] if departs else 0.0) - account.kept[e]
-            by_set = min(by_set, worth + terms.alpha * t * account.ends[e])
-        by_set += terms.allowance + terms.added * t
+        ends, width = account.ends, account.ends[1] - account.ends[0]
+        first, last = account.owed[0] - account.kept[0], account.owed[1] - account.kept[1]
+        if departs:
+            first, last = first + account.by_set[0, pair], last + account.by_set[1, pair]
+        if not (width > 0.0 and least <= largest):
+            least, largest = ends[0], ends[1]
+        low = high = min(first, last)
+        if width > 0.0 and low > -math.inf:
+            low = first + (last - first) * ((least - ends[0]) / width)
+            high = first + (last - first) * ((largest - ends[0]) / width)
+        by_set = min(low + terms.alpha * t * least, high + terms.alpha * t * largest)
+        by_set += terms.allowance + terms.added * t - OUTWARDS * (abs(first) + abs(last))
     return by_outcomes, by_set
 
 
@@ -142,8 +156,8 @@ def decide(account: Telescope, rules: Rules, s: int) -> tuple[bool, bool]:
 
 
 @njit
-def settle(account: Telescope, pair: int, reward: float, s_next: int, departed: bool) -> None:
-    """A step earned `reward` and led to `s_next`."""
+def settle(account: Telescope, s: int, pair: int, reward: float, s_next: int, departed: bool) -> None:
+    """A step from s earned `reward` and led to `s_next`."""
     now, terms = account.now, account.terms
     now[STEPS] += 1.0
     if departed:
@@ -152,7 +166,7 @@ def settle(account: Telescope, pair: int, reward: float, s_next: int, departed: 
             account.owed[e] += account.by_set[e, pair]
         if now[OPEN] == 0.0:
             now[OPEN], now[PHASES] = 1.0, now[PHASES] + 1.0
-    count(account, pair, reward, s_next)
+    count(account, s, pair, reward, s_next)
     if now[OPEN] > 0.0:
         now[IDLE] = 0.0 if departed else now[IDLE] + 1.0
         if now[IDLE] >= terms.patience:
@@ -160,37 +174,78 @@ def settle(account: Telescope, pair: int, reward: float, s_next: int, departed: 
 
 
 @njit
-def count(account: Telescope, pair: int, reward: float, s_next: int) -> None:
-    """One more step of the phase that is open, or of the rest; it teaches what to expect of the pair.
+def guess_by_pair(account: Telescope, pair: int, earned: float, s_next: int) -> tuple[float, float]:
+    """The surprise of a step and how far it may lie from that; the step teaches what to expect of its pair.
 
     The guess of r + h(s') is the mean reward so far plus the bias of the usual next state, or plus the middle of the
     bias if the usual one is missed more than a quarter of the time.
     """
-    now, terms, n = account.now, account.terms, account.visits[pair]
-    earned = min(max(reward, 0.0), terms.r_max)
+    terms, n = account.terms, account.visits[pair]
     x = earned - (account.total[pair] / n if n > 0 else terms.r_max / 2)
     missed = n > 0 and s_next != account.usual[pair]
     slack = terms.span / 2
     if n > 0 and 4 * account.missed[pair] <= n:
         slack = terms.span if missed else 0.0
-    if terms.span < math.inf:
-        if now[OPEN] > 0.0:
-            charge(account.of_phases, x, slack)
-            now[PHASE_STEPS] += 1.0
-            now[PHASE_REWARDS] += earned
-        else:
-            charge(account.above, -x, slack)
-            charge(account.below, x, slack)
-            now[REST_STEPS] += 1.0
-            now[REST_REWARDS] += earned
-            if now[REST_STEPS] >= now[RENEW]:
-                renew_gain(account)
     account.visits[pair] += 1
     account.total[pair] += earned
     account.missed[pair] += 1 if missed else 0
     if account.votes[pair] == 0:
         account.usual[pair] = s_next
     account.votes[pair] += 1 if s_next == account.usual[pair] else -1
+    return x, slack
+
+
+@njit
+def guess_by_bias(account: Telescope, s: int, earned: float, s_next: int) -> tuple[float, float]:
+    """The same if differences of the bias have bounds: the guess of r + h(s') - h(s) is its mean over all steps so far.
+
+    The mean is known as far as the bounds go. A surprise is never larger than r_max plus the span, either way, because
+    the guess of r + h(s') is cut to what is possible.
+    """
+    now, most = account.now, account.terms.r_max + account.terms.span
+    y, slack = earned + account.middle[s_next, s], account.spread[s_next, s]
+    n = max(now[POOLED], 1.0)
+    guess = now[GAINED] / n if now[POOLED] > 0.0 else account.terms.r_max / 2
+    low, high = y - guess - slack - now[DOUBT] / n, y - guess + slack + now[DOUBT] / n
+    now[POOLED], now[GAINED], now[DOUBT] = now[POOLED] + 1.0, now[GAINED] + y, now[DOUBT] + slack
+    low, high = min(max(low, -most), most), max(min(high, most), -most)
+    return (low + high) / 2, (high - low) / 2
+
+
+@njit
+def count(account: Telescope, s: int, pair: int, reward: float, s_next: int) -> None:
+    """One more step of the phase that is open, or of the rest."""
+    now, terms = account.now, account.terms
+    earned = min(max(reward, 0.0), terms.r_max)
+    if terms.coupled:
+        x, slack = guess_by_bias(account, s, earned, s_next)
+    else:
+        x, slack = guess_by_pair(account, pair, earned, s_next)
+    if terms.span == math.inf:
+        return
+    if now[OPEN] > 0.0:
+        charge(account.of_phases, x, slack)
+        now[PHASE_STEPS] += 1.0
+        now[PHASE_REWARDS] += earned
+    else:
+        charge(account.above, -x, slack)
+        charge(account.below, x, slack)
+        now[REST_STEPS] += 1.0
+        now[REST_REWARDS] += earned
+        if now[REST_STEPS] >= now[RENEW]:
+            renew_gain(account)
+
+
+@njit
+def count_log(account: Telescope, pair_state: Ints, steps: Steps) -> None:
+    """Count steps of the baseline before the run; one that does not begin where the last one led begins a new rest."""
+    at = -1
+    for i in range(len(steps.pairs)):
+        s = pair_state[steps.pairs[i]]
+        if at >= 0 and s != at:
+            account.now[RESTS] += 1.0
+        at = steps.next_states[i]
+        count(account, s, steps.pairs[i], steps.rewards[i], at)
 
 
 @njit
@@ -198,8 +253,8 @@ def book_steps(account: Telescope, rules: Rules, s: int, steps: Steps, explored:
     """Settle steps that were played from s as `decide` says; `explored` [n] tells which played the proposal."""
     for t in range(len(explored)):
         explored[t], departed = decide(account, rules, s)
+        settle(account, s, steps.pairs[t], steps.rewards[t], steps.next_states[t], departed)
         s = steps.next_states[t]
-        settle(account, steps.pairs[t], steps.rewards[t], s, departed)
 
 
 @njit
@@ -216,11 +271,12 @@ def play_decisions(
         k = rules.proposed[s] if explores else rules.alone[s]
         if k < 0:
             k = draw_from(coins[t], rules.weights, world.pair_ptr[s], world.pair_ptr[s + 1])
-        s = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[k], world.next_ptr[k + 1])]
+        s_next = world.next_state[draw_from(draws[t, 0], world.p, world.next_ptr[k], world.next_ptr[k + 1])]
         draw = draws[t, 1] if world.noise != NO_NOISE else 0.0
         reward = world.low + noisy_reward(draw, world.r[k], world.r_max, world.noise, world.scale)
-        settle(account, k, reward - world.low, s, departed)
-        steps.pairs[t], steps.rewards[t], steps.next_states[t] = k, reward, s
+        settle(account, s, k, reward - world.low, s_next, departed)
+        steps.pairs[t], steps.rewards[t], steps.next_states[t] = k, reward, s_next
+        s = s_next
         allowed[k] -= 1
         if allowed[k] <= 0:
             return t + 1

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from surefooted.arrays import Bools, Ints
+from surefooted.arrays import Bools, Floats, Ints
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
 from surefooted.kernels import rewards, shared_noise, successors
@@ -17,6 +17,7 @@ from surefooted.knowledge.mechanics import Mechanics
 from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.sets.confidence import KINDS, Confidence
 from surefooted.sets.plausible import Plausible
+from surefooted.sets.shared_noise import SharedNoise
 
 COMPARISONS = 0.05  # the largest share of δ that goes to comparing known rewards with the data
 
@@ -56,16 +57,17 @@ class InformedSet:
         """The set of the counts as they are now, and what contradicts it."""
         counts, declared, M = self.counts, self.declared, self.counts.n_rows
         counted = Transitions(counts.visits, *counts.rows())
-        crossed = np.zeros(0, dtype=bool)
+        crossed, shared = np.zeros(0, dtype=bool), None
         if declared.mechanics is None:
             bounds = self._successor_bounds(counted)
             blocks = BlockBounds(bounds.lower, bounds.upper, bounds.lower.size // counts.stages)
         else:
-            bounds, blocks, crossed = self._noise_bounds(declared.mechanics, counted)
+            bounds, blocks, crossed, shared = self._noise_bounds(declared.mechanics, counted)
         fault, r_lower, r_upper = bounds.fault.copy(), np.empty(M), np.empty(M)
         sums = Sums(counts.visits, counts.reward_sum, counts.reward_square)
         rewards.bound_rewards(self._reward_share, sums, declared.rewards, blocks, fault, r_lower, r_upper)
-        plausible = Plausible._of_arrays(declared.space, r_lower, r_upper, *bounds[:5], stages=counts.stages)
+        arrays = (r_lower, r_upper, *bounds[:5])
+        plausible = Plausible._of_arrays(declared.space, *arrays, stages=counts.stages, shared=shared)
         if self._kind == SIMPLIFIED:  # its intervals prove nothing, so they contradict nothing
             fault &= OUTSIDE | (REWARD if declared.rewards.what != FUNCTION else 0)
             crossed[:] = False
@@ -121,8 +123,10 @@ class InformedSet:
         bounds = (np.empty(size), np.empty(size), np.empty(n))
         return RowBounds(next_ptr, next_state, *bounds, np.zeros(n, dtype=np.int64), np.full(n, -1))
 
-    def _noise_bounds(self, mechanics: Mechanics, counted: Transitions) -> tuple[RowBounds, BlockBounds, Bools]:
-        """Bounds on the rows and on all blocks from shared noise, and the laws that no probabilities fit."""
+    def _noise_bounds(
+        self, mechanics: Mechanics, counted: Transitions
+    ) -> tuple[RowBounds, BlockBounds, Bools, SharedNoise | None]:
+        """Bounds on the rows and on all blocks from shared noise, the laws that no probabilities fit, and the noise."""
         index = mechanics.index
         tally = Tally(np.zeros(index.n_partitions, dtype=np.int64), np.zeros(index.n_classes, dtype=np.int64))
         fault = np.zeros(index.row_laws.shape[0], dtype=np.int64)
@@ -138,12 +142,22 @@ class InformedSet:
             fault[index.row_laws[:, doubtful].any(axis=1)] |= DOUBT
         if crossed.any():
             fault[index.row_laws[:, crossed].any(axis=1)] |= DOUBT
+        shared = None if fault.any() else _one_noise(mechanics, lower, upper)
         low, high, unseen = np.empty(index.blocks.joint.size), np.empty(index.blocks.joint.size), np.empty(fault.size)
         shared_noise.bound_blocks(index.blocks, lower, upper, low, high)
         shared_noise.close_rows(index.cells.next_ptr, low, high, unseen, fault)
         cells = index.cells.next_state.size
         rows = RowBounds(*index.cells, low[:cells], high[:cells], unseen, fault, counted.visits)
-        return _repeated(rows, self.counts.stages), BlockBounds(low, high, 0), crossed
+        return _repeated(rows, self.counts.stages), BlockBounds(low, high, 0), crossed, shared
+
+
+def _one_noise(mechanics: Mechanics, lower: Floats, upper: Floats) -> SharedNoise | None:
+    """The noise that all pairs share, if there is one; `lower` and `upper` bound the events of the mechanics."""
+    if len(mechanics.sizes) > 1 or mechanics.n_components > 1:
+        return None
+    shape, reward = (mechanics.space.n_pairs, mechanics.sizes[0]), mechanics.reward
+    counted = None if reward is None else mechanics.space.money.counted(reward).reshape(shape)
+    return SharedNoise(mechanics.next_state.reshape(shape), counted, mechanics.index.masks, lower, upper)
 
 
 def _repeated(rows: RowBounds, stages: int) -> RowBounds:

@@ -8,6 +8,7 @@ import numpy as np
 from surefooted.errors import InvalidInput
 from surefooted.kernels.rows import Rows
 from surefooted.sets.own_set import checked_set
+from surefooted.sets.shared_noise import SharedNoise
 from surefooted.tables.space import Floats, Ints, Space
 from surefooted.tables.staged import Dynamics
 
@@ -23,6 +24,7 @@ class Plausible:
     stores no successor and has unseen 1: it may lead anywhere.
 
     With `stages` H, each stage h has rows of its own: every array [K] is [H K], and pair k of stage h is row h K + k.
+    With `shared`, one noise with one law decides all rows, which are boxes around what follows from it.
     """
 
     space: Space
@@ -35,6 +37,7 @@ class Plausible:
     unseen: Floats  # [K]
     width: Floats | None = None  # [K]
     stages: int = 1
+    shared: SharedNoise | None = None
 
     def __post_init__(self) -> None:
         """Check the set and copy its arrays: kernels use them as they are."""
@@ -47,11 +50,13 @@ class Plausible:
         *arrays: Floats | Ints,  # r_lower, r_upper, next_ptr, next_state, p_lower, p_upper, unseen
         width: Floats | None = None,
         stages: int = 1,
+        shared: SharedNoise | None = None,
     ) -> "Plausible":
         """A set of arrays that are known to be valid: neither checked nor copied."""
         names = ("r_lower", "r_upper", "next_ptr", "next_state", "p_lower", "p_upper", "unseen")
         plausible = object.__new__(Plausible)
-        plausible.__dict__.update(zip(names, arrays, strict=True), space=space, width=width, stages=stages)
+        more = {"space": space, "width": width, "stages": stages, "shared": shared}
+        plausible.__dict__.update(zip(names, arrays, strict=True), **more)
         return plausible
 
     @property

@@ -18,6 +18,10 @@ class Log(Protocol):
     def counts(self) -> Any:
         """The steps of the log, `Counts`."""
 
+    @property
+    def in_order(self) -> Any:
+        """The steps in the order in which they were played, or None."""
+
     def into(self, agent: Any, *, accidents: bool = False) -> None:
         """Add them to those of an agent that has not begun."""
 
@@ -39,7 +43,7 @@ class Baseline:
       stages, [H + 1, S], whose first row is that.
     - `span`: for average reward if gain and bias are not known, a number that max h - min h of the bias h does not
       exceed. If the baseline reaches one state from every other in at most N steps on average, N r_max is one.
-    - `history`, `accidents`, `untold`: as `from_history` makes them.
+    - `history`, `accidents`, `untold`, `read_off`: as `from_history` makes them.
     """
 
     policy: Policy
@@ -50,6 +54,7 @@ class Baseline:
     history: Log | None = None  # what conservative agents count before their first step
     accidents: bool = False
     untold: tuple[str, ...] = ()  # what the log does not tell of the policy
+    read_off: bool = False  # whether the policy was read off the log
 
     def __post_init__(self) -> None:
         """Check that a policy can have this gain, this bias and these values."""
@@ -106,7 +111,8 @@ class Baseline:
         - `accidents`: as for `History.into`.
 
         A conservative agent with this baseline counts the log before its first step, so that its certificates bound
-        gain and bias by the log. `surefooted.estimate_baseline` shows these bounds.
+        gain and bias by the log. `surefooted.estimate_baseline` shows these bounds. A policy that was read off the log
+        was chosen after its rewards were seen: then the counts of the log are used, but not its rewards in order.
 
         >>> import surefooted as sf
         >>> problem = sf.problems.riverswim()
@@ -117,9 +123,10 @@ class Baseline:
         100
         """
         untold: list[str] = []
+        read_off = policy is None
         if policy is None:
             policy = _played(history, elsewhere, untold)
-        return cls(policy, history=history, accidents=accidents, untold=tuple(untold))
+        return cls(policy, history=history, accidents=accidents, untold=tuple(untold), read_off=read_off)
 
     @property
     def start_values(self) -> Floats | None:
