@@ -123,6 +123,13 @@ class Server:
         schema = schema or f"s{os.getpid()}_{next(NUMBERS)}_{time.monotonic_ns() % 1_000_000}"
         return f"postgresql://ada@/postgres?host={self.sockets}&port={self.port}&schema={schema}"
 
+    def execute(self, statement):
+        """Run a statement as the administrator."""
+        import psycopg
+
+        with psycopg.connect(f"host={self.sockets} port={self.port} user=ada dbname=postgres", autocommit=True) as db:
+            db.execute(statement)
+
     def log(self):
         return (Path(self._folder.name) / "log").read_text()
 
