@@ -191,12 +191,12 @@ class TestServer:
         patient = sf.live.open(address).deployment("shop")
         with pytest.raises(sf.live.StoreFault, match="nothing was decided"):
             with advisor.store.transaction():
-                advisor.store._db.execute("SET idle_in_transaction_session_timeout = '30s'")
+                advisor.store._link.db.execute("SET idle_in_transaction_session_timeout = '30s'")
                 advisor.store.append(advisor.id, "pause", {"site": None, "who": None, "note": None})
                 with pytest.raises(sf.live.StoreFault, match=r"nothing was decided.*lock timeout"):
                     with patient.store.transaction():
                         raise AssertionError("had its turn")
-                advisor.store._db.execute("SET idle_in_transaction_session_timeout = '200ms'")
+                advisor.store._link.db.execute("SET idle_in_transaction_session_timeout = '200ms'")
                 time.sleep(0.6)
         decision = patient.ask("a", 0, key="1")
         assert advisor.ask("a", 0, key="1") == decision
@@ -218,7 +218,7 @@ class TestServer:
             assert time.monotonic() - begin < 4  # it was announced, and not found by looking every five seconds
             thread.join()
             listens = "FROM pg_stat_activity WHERE query LIKE ?"
-            ended = store.read(f"SELECT pg_terminate_backend(pid) {listens}", f"LISTEN%{store._address.schema}%")
+            ended = store.read(f"SELECT pg_terminate_backend(pid) {listens}", f"LISTEN%{store._link.address.schema}%")
             assert ended == [(True,)]
             time.sleep(1.5)
         last = store.last

@@ -324,7 +324,7 @@ def test_a_backend_that_is_ended_at_any_point_decides_all_or_nothing(postgres, a
     def hook(reached):
         if due[0] and reached == point:
             due[0] = False
-            admin.read("SELECT pg_terminate_backend(?)", store._db.info.backend_pid)
+            admin.read("SELECT pg_terminate_backend(?)", store._link.db.info.backend_pid)
             time.sleep(0.1)
 
     store.hook = hook
