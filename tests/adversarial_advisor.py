@@ -46,7 +46,9 @@ class Rail:
         self.sign = 1.0
         if rng.random() < 0.5:
             better, self.sign = "lower", -1.0
-        self.tolerance, self.allowance = (self.width * float(x) for x in (rng.choice([0.01, 0.1]), rng.choice([0, 10, 100])))
+        self.tolerance, self.allowance = (
+            self.width * float(x) for x in (rng.choice([0.01, 0.1]), rng.choice([0, 10, 100]))
+        )
         gain = float(np.clip(gain, 0, 1))
         self.declared = sf.live.Guardrail(
             name, self.told(gain), self.sign * self.width * bias, self.tolerance, self.low, self.low + self.width,

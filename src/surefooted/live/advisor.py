@@ -34,11 +34,9 @@ class Advisor(People, Reports):
         with self._changing() as machine:
             i, s = self._site(machine, site), self._state(state)
             where = machine.sites[i]
-            found = self.store.read(
-                "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND key = ?", self.id, i, str(key)
-            )
-            if found:
-                return self._same(site, found[0][0], s)
+            found = self.store.decision_for(self.id, i, str(key))
+            if found is not None:
+                return self._same(site, found, s)
             faults = [f"site {site} is closed: reopen it first"] if where.closed else []
             if where.last in machine.waiting:
                 faults.append(f"decision {where.last} at site {site} still waits for a person: approve or reject it")
@@ -61,7 +59,7 @@ class Advisor(People, Reports):
         waits = mode == "approval" and answer.departs
         deadline = None
         if waits:
-            until = datetime.fromisoformat(self._now()) + timedelta(hours=self.definition.deadline)
+            until = datetime.fromisoformat(self.store.now()) + timedelta(hours=self.definition.deadline)
             deadline = until.isoformat(timespec="microseconds")
         proposed = int(space.pair_action[answer.proposed]) if answer.proposed >= 0 else None
         pair = step.baseline if waits else answer.pair
@@ -93,7 +91,7 @@ class Advisor(People, Reports):
             then, now = (self.space.state_words(x) for x in (event.body["state"], s))
             fault = f"key {event.body['key']!r} at site {site} was asked in state {then}, now in {now}"
             raise InvalidInput("this key belongs to another question", [fault], "Give each question a key of its own.")
-        return from_event(site, event, self.space, self._about(n))
+        return from_event(site, event, self.space, self.store.about(n))
 
     def tell(
         self,

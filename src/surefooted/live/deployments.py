@@ -1,7 +1,8 @@
 """The deployments of a store: each is fixed when it is created, and a change is a new deployment."""
 
 import hashlib
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from surefooted.agents.fleet_accounts import FleetRules
 from surefooted.data.counts import Counts
@@ -14,6 +15,9 @@ from surefooted.live.tables import COLUMNS
 from surefooted.live.verify import Verification, verify
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
+
+if TYPE_CHECKING:
+    from surefooted.live.copying import Copied
 
 RULES = ("accounts", "arrival", "people", "independent_sites", "guardrails")
 
@@ -83,12 +87,11 @@ class LiveStore(Store):
         body, data = {"name": name, "mode": mode, "inherits": said, "who": who, "note": note}, definition.encode()
         digests = {"definition": hashlib.sha256(data).hexdigest(), "fingerprint": definition.fingerprint}
         with self.transaction():
-            if self.read("SELECT 1 FROM deployments WHERE name = ?", name):
+            if self.find_definition(name) is not None:
                 raise InvalidInput(
                     "no such deployment", [f"there is a deployment {name!r} already: it cannot be changed"]
                 )
-            id_ = int(self.read("SELECT coalesce(max(id), 0) + 1 FROM deployments")[0][0])
-            self.write("INSERT INTO deployments VALUES (?, ?, ?, ?)", id_, name, definition.fingerprint, data)
+            id_ = self.add_definition(name, definition.fingerprint, data)
             self.append(id_, "deployment", body | digests)
             self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": None})
         return Advisor(self, id_, name, Definition.decode(data))
@@ -110,24 +113,36 @@ class LiveStore(Store):
 
     def deployment(self, name: str) -> Advisor:
         """The advisor of a deployment."""
-        found = self.read("SELECT id, definition FROM deployments WHERE name = ?", name)
-        if not found:
+        found = self.find_definition(name)
+        if found is None:
             listed = ", ".join(self.deployments()) or "none"
             raise InvalidInput("no such deployment", [f"{name!r}; there are: {listed}"])
-        return Advisor(self, found[0][0], name, Definition.decode(found[0][1]))
+        return Advisor(self, found[0], name, Definition.decode(found[1]))
 
     def deployments(self) -> list[str]:
         """Their names."""
-        return [name for (name,) in self.read("SELECT name FROM deployments ORDER BY id")]
+        return self.names()
 
     def verify(self) -> Verification:
         """Check the file, the hash chain, and every decision: it is made again from the journal alone."""
         return verify(self, self.deployments, self.deployment)
+
+    def backup(self, target: str | Path) -> "Copied":
+        """Copy all of it to a new file or an empty PostgreSQL store, while others go on deciding; the copy is checked.
+
+        >>> import surefooted as sf
+        >>> with sf.live.open("shop.db") as store:
+        ...     store.backup("shop-2026-11-18.db").events
+        0
+        """
+        from surefooted.live.copying import backup
+
+        return backup(self, target)
 
     def __enter__(self) -> Self:
         """The store itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the file."""
+        """Close the store."""
         self.close()

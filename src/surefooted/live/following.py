@@ -4,9 +4,9 @@ Each call is one transaction: follow the journal, decide or check, write the eve
 anything fails, nothing was decided, and a machine that is ahead of the journal is rebuilt before it is used again.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC
 from typing import Any
 
 from surefooted import __version__, codec
@@ -20,6 +20,7 @@ from surefooted.tables.space import Space
 
 SNAPSHOT = 2  # the format of snapshots
 EVERY = 20_000  # events between two snapshots
+IDLE = 1.0  # seconds without a transaction, after which others may have written much
 
 
 class Following:
@@ -38,6 +39,8 @@ class Following:
         self.store, self.id, self.name, self.definition = store, id, name, definition
         self._machine: Machine | None = None
         self._snapshot_at = 0
+        self._read_to = (-1, -1)  # epoch of the store, and its last event when the journal was followed
+        self._changed = 0.0  # when the last transaction ended, by the monotonic clock
         self._is_ahead = False  # whether the machine has taken effects that are not committed
 
     @property
@@ -47,21 +50,23 @@ class Following:
 
     def machine(self) -> Machine:
         """The deployment as the journal has left it."""
-        machine = self._machine
-        if machine is None:
+        last, machine = self.store.last, self._machine
+        if machine is None or self._read_to[0] != self.store.epoch:
             machine = self._machine = self._restored()
+        elif last in (machine.n, self._read_to[1]):
+            return machine
         try:
             for event in self.store.events(self.id, machine.n):
                 machine.apply(event, self._steps(event.n))
         except BaseException:
             self._machine = None
             raise
+        self._read_to = (self.store.epoch, last)
         return machine
 
     def _restored(self) -> Machine:
         """From the newest snapshot that this version can use, or from nothing."""
-        query = "SELECT n, body FROM snapshots WHERE deployment = ? ORDER BY n DESC"
-        for n, body in self.store.read(query, self.id):
+        for n, body in self.store.snapshots(self.id):
             try:
                 state = codec.decode(body)
                 made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
@@ -97,16 +102,15 @@ class Following:
     def _write_snapshot(self, machine: Machine) -> None:
         """Keep this snapshot and the one before it."""
         body = codec.encode(machine.state_dict() | self._made_by)
-        self.store.write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", self.id, machine.n, body)
-        kept = "SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC LIMIT 2"
-        self.store.write(f"DELETE FROM snapshots WHERE deployment = ? AND n NOT IN ({kept})", self.id, self.id)
-        self.store.hook("after snapshot")
+        self.store.put_snapshot(self.id, machine.n, body)
         self._snapshot_at = machine.n
 
     @contextmanager
     def _changing(self) -> Iterator[Machine]:
         """A transaction, in which the machine has followed the journal."""
         with self.store.lock:
+            if self._machine is None or time.monotonic() - self._changed > IDLE:
+                self.machine()  # before it is our turn: others need not wait while we read
             try:
                 with self.store.transaction():
                     machine = self.machine()
@@ -119,7 +123,7 @@ class Following:
                     self._machine = None
                 raise
             finally:
-                self._is_ahead = False
+                self._is_ahead, self._changed = False, time.monotonic()
 
     def _write(self, machine: Machine, kind: str, body: dict[str, Any], decision: int | None = None) -> Event:
         """Write an event, and take its effect."""
@@ -140,15 +144,9 @@ class Following:
     def _lapse(self, machine: Machine) -> None:
         """What waited for a person for too long is not played: the baseline is."""
         if machine.waiting:
-            now = self._now()
+            now = self.store.now()
             for decision in [n for n, deadline in machine.waiting.items() if deadline <= now]:
                 self._write(machine, "lapse", {"decision": decision}, decision)
-
-    def _now(self) -> str:
-        """The time as the journal counts it, which never goes back."""
-        last = self.store.read("SELECT at FROM events ORDER BY n DESC LIMIT 1")
-        now = self.store.clock().astimezone(UTC).isoformat(timespec="microseconds")
-        return max(now, last[0][0]) if last else now
 
     def _steps(self, until: int) -> Callable[[int], Iterator[Seen]]:
         """All complete steps whose decision was made after an event, as of event `until`."""
@@ -163,15 +161,10 @@ class Following:
 
         return since
 
-    def _about(self, decision: int) -> list[Event]:
-        """The events about a decision after it was made."""
-        rows = self.store.read("SELECT n FROM told WHERE decision = ? ORDER BY n", decision)
-        return [self.store.event(n) for (n,) in rows]
-
     def known(self, decision: int) -> Outcome:
         """What is known of a decision, by the journal."""
         event = self.store.event(decision)
         found, guardrails = outcomes.begin(event), len(self.definition.rules.guardrails)
-        for about in self._about(event.n):
+        for about in self.store.about(event.n):
             found.take(about, guardrails)
         return found

@@ -15,11 +15,11 @@ class Reports(Tables):
 
     def decision(self, id: int) -> Decision:
         """A decision as it stands now."""
-        if not self.store.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", id, self.id):
+        if not self.store.has_decision(id, self.id):
             raise InvalidInput("no such decision", [f"{self.name} has made no decision {id}"])
         event = self.store.event(id)
         name = self._followed().sites[event.body["site"]].name
-        return from_event(name, event, self.space, self._about(id))
+        return from_event(name, event, self.space, self.store.about(id))
 
     def _followed(self) -> Machine:
         """The machine, up to date."""
