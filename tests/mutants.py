@@ -26,6 +26,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,8 @@ LIST = Path(__file__).with_suffix(".txt")
 PAGE = ROOT / "docs" / "mutants.md"
 KEPT = ROOT / ".mutants"  # a file for each mutant that was killed
 JOBS = 2
-TIMEOUT = 900  # seconds: a mutant that takes longer is noticed, too
+TIMEOUT = 900  # seconds of computing: a mutant that takes longer is noticed, too
+WAITING = 8  # times as long it may take in all: a machine that is busy with something else notices nothing
 COPIED = ("src", "tests", "examples")  # what the tests of mutants need
 
 
@@ -147,21 +149,22 @@ def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
     return Outcome(mutant, "broken", said[-1000:], seconds)
 
 
-def run(copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: float = TIMEOUT) -> tuple[int | None, str]:
+def run(copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: int = TIMEOUT) -> tuple[int | None, str]:
     """The exit code of these tests in a copy and what they said; None if they took too long.
 
-    All copies keep compiled kernels in one place: a mistake outside `kernels` costs no compilation.
+    `timeout` is in seconds of computing, of each process. All copies keep compiled kernels in one place: a mistake
+    outside `kernels` costs no compilation.
     """
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "NUMBA_CACHE_DIR": str(copy.parent / "compiled")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}" for name in tests)]
+    limited = ["sh", "-c", f'ulimit -S -t {timeout} && exec "$@"', "sh", *command]
+    options = {"cwd": copy, "env": environment, "capture_output": True, "text": True, "timeout": WAITING * timeout}
     try:
-        done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        done = subprocess.run(limited, check=False, **options)
     except subprocess.TimeoutExpired:
         return None, ""
-    return done.returncode, done.stdout + done.stderr
+    return None if done.returncode == -signal.SIGXCPU else done.returncode, done.stdout + done.stderr
 
 
 def page(outcomes: list[Outcome]) -> str:
