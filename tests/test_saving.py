@@ -45,6 +45,7 @@ PER_EPISODE = {"baseline": VALUES, "alpha": 0.3}
 AGENTS = {
     "UCRL2": (sf.UCRL2, average(sf.UCRL2)),
     "PSRL": (sf.PSRL, average(sf.PSRL)),
+    "QLearning": (sf.QLearning, average(sf.QLearning, steps=50, span=1.0)),
     "CUCRL2": (sf.CUCRL2, average(sf.CUCRL2, **REPLAY)),
     "CUCRL2, unknown": (sf.CUCRL2, average(sf.CUCRL2, baseline=sf.Baseline(TODAY), alpha=0.3)),
     "CUCRL2, paper": (sf.CUCRL2, average(sf.CUCRL2, **REPLAY, certificate="paper", affordable=False)),

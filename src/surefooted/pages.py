@@ -1,9 +1,12 @@
-"""One self-contained HTML page: its own style, pictures inside it, no script, and everything escaped."""
+"""One self-contained HTML page: its own style, pictures inside it, no script, and everything escaped.
+
+`Shown` is for what is printed on a terminal or shown by a notebook.
+"""
 
 import base64
 import hashlib
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 STYLE = """
 :root { color-scheme: light dark; --line: #ccc; --soft: #666; }
@@ -51,3 +54,27 @@ def figure(png: bytes, caption: str) -> str:
     data = base64.b64encode(png).decode()
     image = f"<img alt='{text(caption)}' src='data:image/png;base64,{data}'>"
     return f"<figure>{image}<figcaption>{text(caption)}</figcaption></figure>"
+
+
+class Shown:
+    """What a terminal shows as one line and a notebook as a small table: a subclass says which facts.
+
+    A dataclass must be made with `repr=False`, or it prints all of its arrays.
+    """
+
+    def _facts(self) -> Mapping[str, object]:
+        """The facts, by names without spaces."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(fact)}' for name, fact in self._facts().items())})"
+
+    def _repr_html_(self) -> str:
+        """A table; whatever a name or unit contains is shown, never obeyed."""
+        rows = [[name.replace("_", " "), _short(fact)] for name, fact in self._facts().items()]
+        return table([type(self).__name__, ""], rows, "words")
+
+
+def _short(fact: object) -> str:
+    return f"{fact:.6g}" if isinstance(fact, float) else str(fact)

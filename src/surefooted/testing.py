@@ -255,6 +255,8 @@ class Live:
 
 def _horizon(agent: Any, problem: Problem) -> int | None:
     """The number of steps after which an agent begins again; None if it plays one long run."""
+    if isinstance(agent, EpisodicPlayer):
+        return agent.horizon
     return None if isinstance(agent, AveragePlayer) else problem.horizon
 
 

@@ -20,6 +20,7 @@ from surefooted import __version__, codec
 from surefooted.agents.in_use import HALFWAY, USER, exclusive, in_use
 from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 from surefooted.knowledge.knowledge import Knowledge
+from surefooted.pages import Shown
 from surefooted.tables import files
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -29,18 +30,29 @@ from surefooted.tables.space import Space
 FORMAT = 2  # of states: raise it when what is saved, or what it proves, changes its meaning
 IDENTITY, CHECKSUM = "identity", "checksum"  # keys of a state
 TOLD = "surefooted"  # of the identity: the version that saved the state, which is told and not compared
+SHOWN = {  # attributes that are shown, and their words
+    **{"horizon": "horizon", "alpha": "alpha", "condition": "condition", "delta": "delta"},
+    **{"t": "steps_played", "episodes": "episodes_played"},
+}
 HINT = (
     "Build the agent with the arguments that it was saved with. What was observed can be used by any agent on the same "
     "space: agent.counts.merge(...)."
 )
 
 
-class Restorable(ABC):
+class Restorable(ABC, Shown):
     """An agent whose state can be saved and loaded: a subclass says what it was built with and what it remembers."""
 
     parts: ClassVar[tuple[str, ...]] = ()  # attributes that restore themselves, and stay the same objects
     _halfway = False  # whether a step is being counted; if an error left it so, only a load helps
     _owed: Any = None  # the step that was counted last, if what comes after counting failed and is still to be done
+
+    def _facts(self) -> dict[str, object]:
+        """What it plays on, what it promises, and how much it has played, as far as it has such attributes."""
+        space: Any = getattr(self, "space", None)
+        facts: dict[str, object] = {} if space is None else {"states": space.n_states, "pairs": space.n_pairs}
+        told = {words: getattr(self, name, None) for name, words in SHOWN.items()}
+        return facts | {words: fact for words, fact in told.items() if isinstance(fact, int | float | str)}
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
@@ -54,7 +66,7 @@ class Restorable(ABC):
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Remember what `_contents` returned: replace attributes, and write into none of the objects they had."""
 
-    def _finish(self) -> None:  # noqa: B027  (only some agents have something to do)
+    def _finish(self) -> None:
         """Do what comes after counting a step, such as planning. Until this succeeds, the step stays in `_owed`."""
 
     def _catch_up(self, step: Any = None) -> bool:

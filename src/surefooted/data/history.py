@@ -21,6 +21,7 @@ from surefooted.data.log_rows import Example
 from surefooted.data.repeats import Repeat
 from surefooted.errors import InvalidInput
 from surefooted.kernels.structs import Steps
+from surefooted.pages import Shown
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
 
@@ -57,8 +58,8 @@ class Behaviour:
         return f"{never} The others: deviance {self.deviance:.1f}, expected {self.degrees} ± {spread:.1f}."
 
 
-@dataclass(frozen=True)
-class History:
+@dataclass(frozen=True, repr=False)
+class History(Shown):
     """The content of a log, as `read_history` returns it.
 
     >>> import surefooted as sf
@@ -94,6 +95,11 @@ class History:
     alike: int = 0
     repeats: tuple[Repeat, ...] = ()
     in_order: Steps | None = None
+
+    def _facts(self) -> dict[str, object]:
+        visited = int(np.count_nonzero(self.counts.visits))
+        facts: dict[str, object] = {"rows": self.rows, "used": self.used, "episodes": self.episodes}
+        return facts | {"visited_pairs": visited, "pairs": self.counts.visits.size}
 
     @property
     def actions(self) -> Ints:

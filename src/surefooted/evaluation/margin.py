@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from surefooted.errors import InvalidInput
+from surefooted.pages import Shown
 from surefooted.tables.space import Bools, Floats
 
 MARGIN_ROUNDING = 1e-11  # a margin is a violation if it is below minus this, times what the baseline earned so far
 
 
-@dataclass(frozen=True)
-class Margin:
+@dataclass(frozen=True, repr=False)
+class Margin(Shown):
     """The expected reward of a run and of the baseline so far, and the exact margin: per step or per episode.
 
     All amounts are in the unit of the problem's rewards. With checkpoints, the condition is kept only where `kept_at`.
@@ -21,6 +22,10 @@ class Margin:
     baseline: Floats
     margin: Floats  # expected - (1 - α) baseline, or what `certificates.tolerance` makes of it
     kept_at: Bools | None = field(default=None, kw_only=True)  # None: at every step or episode
+
+    def _facts(self) -> dict[str, object]:
+        least, last = float(self.margin.min()), float(self.margin[-1])
+        return {"length": self.margin.size, "violations": self.violations, "smallest": least, "last": last}
 
     @property
     def violated(self) -> Bools:

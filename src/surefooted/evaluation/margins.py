@@ -25,15 +25,18 @@ from surefooted.tables.space import Floats
 from surefooted.tables.staged import Dynamics
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Margins(Margin):
     """The margin of the condition "replay", and the regret: per step or per episode."""
 
     realised_regret: Floats  # what an optimal policy earns in expectation, minus the rewards drawn
     expected_regret: Floats  # the same minus `expected`
 
+    def _facts(self) -> dict[str, object]:
+        return super()._facts() | {"regret": float(self.expected_regret[-1])}
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Evaluation(Margins):
     """Per step, [T]: expected is E[r_1 + .. + r_t | s_1, μ_t], baseline E[r_1 + .. + r_t | s_1, π_b].
 
@@ -49,6 +52,9 @@ class Evaluation(Margins):
     by_decisions: Margin | None = None
     judged_by: Condition = "replay"
 
+    def _facts(self) -> dict[str, object]:
+        return {"judged_by": self.judged_by} | super()._facts()
+
     @property
     def decisions(self) -> Margin:
         """The margin of the condition on decisions: expected is t g + W_t, baseline t g."""
@@ -57,7 +63,7 @@ class Evaluation(Margins):
         return self.by_decisions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EpisodicEvaluation(Margins):
     """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l).
 

@@ -11,6 +11,7 @@ from surefooted.arrays import as_whole, is_whole
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics
+from surefooted.pages import Shown
 from surefooted.tables import files
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
@@ -19,8 +20,8 @@ from surefooted.tables.space import Floats, Ints, Space
 PARTS = ("rewards", "successors", "mechanics", "noise")  # of a problem, that an agent may know
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem(Shown):
     """A table, the policy in use today, and a start.
 
     >>> import surefooted as sf
@@ -53,6 +54,11 @@ class Problem:
     paper: Mapping[str, float] = field(default_factory=dict)
     mechanics: Mechanics | None = None
     laws: tuple[Floats, ...] = ()
+
+    def _facts(self) -> dict[str, object]:
+        space, horizon = self.mdp.space, "none" if self.horizon is None else self.horizon
+        facts: dict[str, object] = {"name": self.name, "states": space.n_states, "pairs": space.n_pairs}
+        return facts | {"horizon": horizon, "start": self.start, "rewards": space.money.words}
 
     def __post_init__(self) -> None:
         """Check that the parts fit together; default labels are numbers."""

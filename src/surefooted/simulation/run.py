@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from surefooted.agents.agent import Decision
 from surefooted.agents.average import Segment
 from surefooted.errors import InvalidInput
+from surefooted.pages import Shown
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Bools, Floats, Ints
 
@@ -18,8 +19,8 @@ UNKNOWN = -1  # the policy of a segment or episode whose agent does not say what
 NO_POLICIES = "the agent does not say which policies it follows (docs/adding-an-agent.md)"
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Shown):
     """What happened in one realisation: segments of policies, decisions, every step's pair, reward and next state."""
 
     start: int
@@ -34,6 +35,11 @@ class Run:
     def steps(self) -> int:
         """T."""
         return self.pairs.size
+
+    def _facts(self) -> dict[str, object]:
+        policies = len(self.policies) if self.knows_policies else "not said"
+        facts: dict[str, object] = {"steps": self.steps, "start": self.start, "earned": float(self.rewards.sum())}
+        return facts | {"baseline_steps": self.baseline_steps, "policies": policies}
 
     @property
     def knows_policies(self) -> bool:
@@ -57,8 +63,8 @@ class Run:
         return _log_columns(self, self.steps, first_episode)
 
 
-@dataclass(frozen=True)
-class EpisodicRun:
+@dataclass(frozen=True, repr=False)
+class EpisodicRun(Shown):
     """What happened in K episodes of H steps: starts, decisions with their policies, every step."""
 
     starts: Ints  # [K]
@@ -78,6 +84,10 @@ class EpisodicRun:
     def horizon(self) -> int:
         """H."""
         return int(self.pairs.shape[1])
+
+    def _facts(self) -> dict[str, object]:
+        facts: dict[str, object] = {"episodes": self.episodes, "horizon": self.horizon}
+        return facts | {"earned": float(self.rewards.sum()), "baseline_episodes": self.baseline_episodes}
 
     @property
     def knows_policies(self) -> bool:

@@ -9,14 +9,16 @@ from numpy.typing import ArrayLike
 from surefooted.arrays import SUM_TOLERANCE, FrozenArrays, digest, freeze, normalise, real_numbers, whole_numbers
 from surefooted.codec import record
 from surefooted.errors import InvalidInput
+from surefooted.pages import Shown
 from surefooted.tables.space import Floats, Ints, Space
 
+FEW = 12  # states whose actions a notebook shows
 NO_PAIRS, NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
 
 
 @record
 @dataclass(frozen=True, eq=False)
-class Policy(FrozenArrays):
+class Policy(FrozenArrays, Shown):
     """Which action to play in each state (and stage).
 
     Build one with `deterministic`, `randomised`, `always` or `uniform`:
@@ -238,6 +240,14 @@ class Policy(FrozenArrays):
         array = self.pair if self.pair is not None else self.weights
         assert array is not None
         return digest(hash(self.space), array.shape, array)
+
+    def _facts(self) -> dict[str, object]:
+        """What a notebook shows: the likeliest actions of the first states, of the first stage."""
+        space, kind = self.space, "deterministic" if self.is_deterministic else "randomised; the likeliest actions"
+        facts: dict[str, object] = {"kind": kind, "stages": self.horizon or "the same at all stages"}
+        for s, a in enumerate(self.rule(0).actions[:FEW].tolist()):
+            facts[f"in {space.state_words(s)}"] = space.action_words(a)
+        return facts | ({"and": f"{space.n_states - FEW} more states"} if space.n_states > FEW else {})
 
     def __repr__(self) -> str:
         """Kind and sizes."""
