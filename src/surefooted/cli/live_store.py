@@ -18,11 +18,29 @@ if TYPE_CHECKING:
     from surefooted.live.deployments import LiveStore
 
 F = TypeVar("F", bound=Callable[..., Any])
+ALLOWED = "surefooted.allow_code"
+
+
+def own_learners(command: F) -> F:
+    """The option `--allow-code`: `code_is_allowed` says whether it was given."""
+
+    def keep(context: click.Context, _: click.Parameter, value: bool) -> None:
+        context.meta[ALLOWED] = value
+
+    about = "Run the code of a learner of your own."
+    return click.option("--allow-code", is_flag=True, expose_value=False, callback=keep, help=about)(command)
+
+
+def code_is_allowed() -> bool:
+    """Whether the user of this command allows code of their own."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(ALLOWED))
 
 
 def in_store(command: F) -> F:
     """The options of every command on a store: `--store`, `--deployment`, `--json`."""
     for option in (
+        own_learners,
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
         click.option("--deployment", metavar="NAME", help="Which deployment, if the store has several."),
         click.option(
@@ -68,7 +86,7 @@ def advisor_of(path: Path, deployment: str | None) -> "Iterator[Advisor]":
                 listed = f"deployments {', '.join(names)}: name one with --deployment" if names else "no deployment yet"
                 raise SurefootedError(f"{path} has {listed}")
             deployment = names[0]
-        yield store.deployment(deployment)
+        yield store.deployment(deployment, allow_code=code_is_allowed())
 
 
 def word(names: tuple[str, ...] | None, given: str, what: str) -> int | str:
