@@ -109,9 +109,10 @@ class Tally:
     promised: Counter = field(default_factory=Counter)  # runs for each δ
     failed: Counter = field(default_factory=Counter)  # of these, runs in which the bound failed
     violations: list = field(default_factory=list)
+    deltas: tuple = DELTAS
 
     def line(self):
-        rates = ", ".join(f"{self.failed[d]} of {self.promised[d]} at δ = {d}" for d in DELTAS)
+        rates = ", ".join(f"{self.failed[d]} of {self.promised[d]} at δ = {d}" for d in self.deltas)
         return (
             f"{self.problems} problems, {self.runs} runs, {self.steps} steps, {self.departed} departures, bound failed "
             f"in {rates}; elsewhere smallest margin {self.least:.3g}, {len(self.violations)} violations"
@@ -119,7 +120,7 @@ class Tally:
 
     def judge(self):
         """Whether the bound failed no more often than promised."""
-        for delta in DELTAS:
+        for delta in self.deltas:
             if self.failed[delta] > binom.ppf(1 - FALSE_ALARM, max(self.promised[delta], 1), delta):
                 self.violations.append(f"at δ = {delta} the bound failed in {self.failed[delta]} runs")
 

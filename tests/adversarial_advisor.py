@@ -22,12 +22,13 @@ import numpy as np
 
 import adversarial_account
 import surefooted as sf
-from adversarial_account import DELTAS, Tally, exactly
+from adversarial_account import Tally, exactly
 from live_help import Clock
-from surefooted.live import definition
+from surefooted.live import learners
 from surefooted.tables.mdp import TabularMDP
 
 TOLERANCE = 1e-9
+DELTAS = (0.5, 0.05, 0.001)  # at the last one, a single mistake is seen soon
 MODES = ("live", "live", "live", "live", "live", "approval", "approval", "shadow")
 
 
@@ -375,14 +376,14 @@ class All(Tally):
 
 def run_campaign(n, seed, steps=100):
     """`n` random problems; what was seen."""
-    tally, known = All(), dict(definition.LEARNERS)
+    tally, known = All(deltas=DELTAS), dict(learners.LEARNERS)
     try:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
             for i in range(n):
                 one(i, seed, steps, Path(place), tally)
     finally:
-        definition.LEARNERS.clear()
-        definition.LEARNERS.update(known)
+        learners.LEARNERS.clear()
+        learners.LEARNERS.update(known)
     tally.judge()
     return tally
 
@@ -392,7 +393,7 @@ def one(i, seed, steps, place, tally):
     rng = np.random.default_rng([seed, i, 19])
     problem = adversarial_account.a_problem(rng, adversarial_account.KINDS[i % len(adversarial_account.KINDS)])
     delta, own = DELTAS[i % len(DELTAS)], int(rng.integers(2**31))
-    definition.LEARNERS["harm"] = lambda space, **options: adversarial_account.Harm(problem, own)
+    learners.LEARNERS["harm"] = lambda space, **options: adversarial_account.Harm(problem, own)
     found = a_rehearsal(rng, problem, place / f"{i}.db", delta)
     rehearse(found, max(steps // len(found.sites), 20))
     for left in place.glob(f"{i}.db*"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import adversarial_advisor
 import adversarial_live
 import surefooted as sf
 from live_help import known
@@ -153,6 +154,13 @@ def test_bounds_hold_and_the_condition_is_kept_whatever_happens():
     tally = adversarial_live.run_campaign(45, 3)  # false alarm 3e-6
     assert tally.violations == []
     assert tally.departed > 800
+
+
+@pytest.mark.parametrize("n, steps", [(9, 60), pytest.param(120, 200, marks=pytest.mark.slow)])
+def test_the_advisor_itself_keeps_to_its_bounds_with_everything_switched_on(n, steps):
+    tally = adversarial_advisor.run_campaign(n, 4, steps)  # false alarm 3e-6
+    assert tally.violations == []
+    assert tally.departed > 0.05 * tally.steps and tally.guarded > n // 3
 
 
 def test_an_override_leaves_nothing_on_the_account():

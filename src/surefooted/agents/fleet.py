@@ -7,6 +7,7 @@ docs/guarantees.md ("In the real world").
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.noise_counts import NoiseCounts
 from surefooted.tables.policy import Policy
 
+CHUNK = 10_000  # steps that are counted at once
 KEPT = ("t", "left", "doubling", "ended", "reason", "planned_at", "partial", "is_lost", "set_proves", "since")
 
 
@@ -107,14 +109,15 @@ class Fleet(FleetDecisions):
         """
         if steps is not None:
             counts = type(self.learner.counts)(self.space, self.learner.bounded)
-            belief, listed = self.learner.belief, list(steps)
-            pairs, after = (np.array([step[i] for step in listed], dtype=np.int64) for i in (0, 2))
-            counts.add_steps(pairs, np.array([step.reward for step in listed], dtype=np.float64), after)
+            belief, rest = self.learner.belief, iter(steps)
+            noise = None if belief.noise is None else NoiseCounts(belief.noise.mechanics)
+            while some := list(islice(rest, CHUNK)):
+                pairs, after = (np.array([step[i] for step in some], dtype=np.int64) for i in (0, 2))
+                counts.add_steps(pairs, np.array([step.reward for step in some], dtype=np.float64), after)
+                if noise is not None:
+                    noise.add_steps(pairs, np.array([step.noise for step in some], dtype=np.int64))
             self.learner.counts._take(counts)
-            if belief.noise is not None:
-                belief.noise = NoiseCounts(belief.noise.mechanics)
-                if listed:
-                    belief.noise.add_steps(pairs, np.array([step.noise for step in listed], dtype=np.int64))
+            belief.noise = noise
             self.since = self.since if since is None else since
             self.set_proves = False
             for ledger in self.books.all():

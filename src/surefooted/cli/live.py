@@ -46,13 +46,13 @@ def live() -> None:
               help="Whether people who override or approve see more than the state (default: state).")  # fmt: skip
 @click.option("--deadline", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
               help="In approval mode, how long a departure waits for a person (default: 24).")  # fmt: skip
-@click.option("--learner", type=click.Choice(["ucrl2", "psrl"]), help="Who proposes (default: ucrl2).")
+@click.option("--learner", help="Who proposes: ucrl2, psrl, or package.module:Class (default: ucrl2).")
 @click.option("--drift", type=float, help="The probability of a false alarm of change; 0: no test (default: δ / 10).")
 @click.option("--alpha", type=float, help="In place of the file's promise.")
 @click.option("--allowance", type=float, help="In place of the file's promise.")
 @click.option("--inherits", metavar="NAME", help="A deployment of this store whose observations teach the new one.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
-@click.option("--allow-code", is_flag=True, help="Run code that the problem file names.")
+@click.option("--allow-code", is_flag=True, help="Run code that the problem file or --learner names.")
 @by_whom
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def init(problem: Path, store: Where, source: str, sites: tuple[str, ...], allow_code: bool, who: str, as_json: bool,
@@ -69,7 +69,11 @@ def init(problem: Path, store: Where, source: str, sites: tuple[str, ...], allow
     said = load_problem(problem, allow_code, logs=True)
     estimate = baseline_of(said, source, given["seed"])  # type: ignore[arg-type]
     options = {key: value for key, value in given.items() if value is not None}
-    options |= {"note": options.get("note") or str(estimate), "guardrails": estimate.guardrails}
+    options |= {
+        "allow_code": allow_code,
+        "note": options.get("note") or str(estimate),
+        "guardrails": estimate.guardrails,
+    }
     with opened(store, create=True) as held:
         advisor = deploy(held, said, estimate.baseline, sites=sites or (said.name,), who=who, **options)
         status = advisor.status()

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import click
 
-from surefooted.cli.live_store import STORE, Where, advisor_of, done, in_store, opened
+from surefooted.cli.live_store import (
+    STORE,
+    Where,
+    advisor_of,
+    code_is_allowed,
+    done,
+    in_store,
+    opened,
+    own_learners,
+)
 from surefooted.cli.output import print_json
 from surefooted.errors import SurefootedError
 
@@ -33,11 +42,12 @@ def journal(since: int, last: int | None, store: Where, deployment: str | None, 
 @click.command()
 @click.option("--store", type=STORE, required=True, envvar="SUREFOOTED_STORE",
               help="The store; without the option, the environment variable SUREFOOTED_STORE.")  # fmt: skip
+@own_learners
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def verify(store: Where, as_json: bool) -> None:
     """Check every event and make every decision again from the journal alone; exit code 1 if anything differs."""
     with opened(store) as held:
-        found = held.verify()
+        found = held.verify(allow_code=code_is_allowed())
     if as_json:
         facts = {"events": found.events, "decisions": found.decisions, "faults": found.faults}
         print_json(facts | {"is_whole": found.is_whole})

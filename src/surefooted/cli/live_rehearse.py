@@ -29,6 +29,7 @@ SHARE = click.FloatRange(0, 1)
 @click.option("--crashes", type=click.IntRange(min=0), help="How often the process is killed (default: 4).")
 @click.option("--accounts", type=click.Choice(["shared", "own", "both"]), help="Of the sites (default: shared).")
 @click.option("--arrival", type=click.Choice(["any", "independent"]), help="As for init.")
+@click.option("--learner", help="As for init.")
 @click.option("--alpha", type=float, help="In place of the file's promise.")
 @click.option("--allowance", type=float, help="In place of the file's promise.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
@@ -58,15 +59,17 @@ def rehearse(problem: Path, world: str | None, store: Where | None, report: Path
     mishaps = {name: given.pop(name) for name in ("late", "lost", "repeated", "overrides", "moved", "crashes")}
     adversity = Adversity(**{name: value for name, value in mishaps.items() if value is not None})
     options = {name: value for name, value in given.items() if value is not None}
+    options["allow_code"] = allow_code
     found = play(said, world=truth, adversity=adversity, store=store, progress=_progress, **options)
     if as_json:
         print_json(found.as_dict())
     else:
         click.echo(str(found))
     if report is not None and store is not None:
-        from surefooted.cli.live_store import advisor_of
+        from surefooted.cli.live_store import ALLOWED, advisor_of
         from surefooted.live.page import write_report
 
+        click.get_current_context().meta[ALLOWED] = allow_code
         with advisor_of(store, None) as advisor:
             write_report(advisor, report)
         click.echo(f"Report written to {report}", err=True)

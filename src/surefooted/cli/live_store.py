@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Where = Path | str  # of a store: a file, or the address of a PostgreSQL database
+ALLOWED = "surefooted.allow_code"
 
 
 class _Store(click.Path):
@@ -34,9 +35,26 @@ class _Store(click.Path):
 STORE = _Store(dir_okay=False, path_type=Path)
 
 
+def own_learners(command: F) -> F:
+    """The option `--allow-code`: `code_is_allowed` says whether it was given."""
+
+    def keep(context: click.Context, _: click.Parameter, value: bool) -> None:
+        context.meta[ALLOWED] = value
+
+    about = "Run the code of a learner of your own."
+    return click.option("--allow-code", is_flag=True, expose_value=False, callback=keep, help=about)(command)
+
+
+def code_is_allowed() -> bool:
+    """Whether the user of this command allows code of their own."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(ALLOWED))
+
+
 def in_store(command: F) -> F:
     """The options of every command on a store: `--store`, `--deployment`, `--json`."""
     for option in (
+        own_learners,
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
         click.option("--deployment", metavar="NAME", help="Which deployment, if the store has several."),
         click.option(
@@ -84,7 +102,7 @@ def advisor_of(where: Where, deployment: str | None) -> "Iterator[Advisor]":
                 listed = f"deployments {', '.join(names)}: name one with --deployment" if names else "no deployment yet"
                 raise SurefootedError(f"{store.name} has {listed}")
             deployment = names[0]
-        yield store.deployment(deployment)
+        yield store.deployment(deployment, allow_code=code_is_allowed())
 
 
 def word(names: tuple[str, ...] | None, given: str, what: str) -> int | str:

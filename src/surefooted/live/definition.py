@@ -10,9 +10,6 @@ from surefooted import codec
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.fleet import Fleet
 from surefooted.agents.fleet_accounts import FleetRules, Guardrail
-from surefooted.agents.learner import AverageLearner
-from surefooted.agents.psrl import PSRLLearner
-from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 from surefooted.knowledge.baseline_check import FALSE_ALARMS
@@ -20,13 +17,13 @@ from surefooted.knowledge.declared import Declared
 from surefooted.knowledge.drift import Drift
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics
+from surefooted.live import learners
 from surefooted.sets import confidence as confidences
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Space
 
 FORMAT = 1
-LEARNERS = {"ucrl2": UCRL2Learner, "psrl": PSRLLearner}
 CONFIDENCES = ("likelihood", "bernstein", "hoeffding", "hoeffding_paper", "simplified_bernstein")
 ARRAYS = (
     "reward_mean",
@@ -45,11 +42,13 @@ class Definition:
 
     - `space`, `baseline`, `alpha`, `delta`, `strict`, `tolerance`, `allowance`, `floor`, `checkpoints`, `patience`,
       `seed`: as for `CUCRL2`.
-    - `learner`: who proposes, "ucrl2" or "psrl"; `confidence`: the name of its set; `knowledge`: what is known.
+    - `learner`: who proposes, "ucrl2", "psrl" or a class of your own, `package.module:Class`, whose file has the digest
+      `learner_code`; `confidence`: the name of its set; `knowledge`: what is known.
     - `rules`: which accounts there are, and what is assumed of outcomes, sites and people (see `FleetRules`).
     - `deadline`: for how many hours a person may answer a question in approval mode.
     - `drift`: the probability of a false alarm that something has changed; None: δ / 10; 0: no test.
     - `counts`: what the learner knows already, and `inherits`: where that comes from, in words.
+    - `allow_code`: whether a learner of your own may run; this is no part of what is stored.
     """
 
     space: Space
@@ -72,6 +71,8 @@ class Definition:
     counts: Counts | None = None
     inherits: str = ""
     complete: bool = True  # whether the counts hold every outcome of the steps that they come from
+    learner_code: str = ""
+    allow_code: bool = False
 
     def build(self) -> Fleet:
         """The fleet of this definition, which has decided nothing yet."""
@@ -83,7 +84,7 @@ class Definition:
             raise InvalidInput("no such deployment", [f"{type(error).__name__}: {error}"]) from error
 
     def _built(self) -> Fleet:
-        faults = [] if self.learner in LEARNERS else [f"learner {self.learner!r}: there are {', '.join(LEARNERS)}"]
+        faults = learners.faults(self.learner)
         if self.confidence not in CONFIDENCES:
             faults.append(f"confidence {self.confidence!r}: there are {', '.join(CONFIDENCES)}")
         if self.drift is not None and not 0 <= self.drift < 1:
@@ -94,9 +95,8 @@ class Definition:
             raise InvalidInput("no such deployment", faults)
         share = self.delta / 2 if self.knowledge is not None else self.delta
         own: dict[str, Any] = {"confidence": getattr(confidences, self.confidence), "knowledge": self.knowledge}
-        if self.learner == "psrl":
-            own["seed"] = self.seed
-        held: AverageLearner = LEARNERS[self.learner](self.space, delta=share, **own)
+        who = (self.learner, self.space, self.learner_code, self.allow_code)
+        held = learners.build(*who, delta=share, seed=self.seed, **own)
         names = ("strict", "tolerance", "allowance", "floor", "checkpoints", "patience")
         told: dict[str, Any] = {name: getattr(self, name) for name in names}
         limits: dict[str, Any] = {"alpha": self.alpha, "delta": self.delta, "seed": self.seed}
@@ -145,6 +145,7 @@ class Definition:
         assumed = {name: getattr(rules, name) for name in ("accounts", "arrival", "people", "independent_sites")}
         return (
             {"format": FORMAT}
+            | ({"learner_code": self.learner_code} if self.learner_code else {})
             | {name: getattr(self, name) for name in names}
             | {
                 "space": _space(self.space),

@@ -1,6 +1,7 @@
 """The deployments of a store: each is fixed when it is created, and a change is a new deployment."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,9 +11,11 @@ from surefooted.errors import InvalidInput
 from surefooted.live.advisor import Advisor
 from surefooted.live.decision import MODES, Mode
 from surefooted.live.definition import Definition
+from surefooted.live.learners import digest as learner_digest
 from surefooted.live.store import Store
 from surefooted.live.tables import COLUMNS
 from surefooted.live.verify import Verification, verify
+from surefooted.own_code import is_code
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
 
@@ -37,6 +40,7 @@ class LiveStore(Store):
         counts: Counts | None = None,
         who: str | None = None,
         note: str | None = None,
+        allow_code: bool = False,
         **options: Any,
     ) -> Advisor:
         """A new deployment: what it is made of stays as it is for ever.
@@ -51,6 +55,7 @@ class LiveStore(Store):
         inherits : another deployment of the same space, whose observations teach the learner of this one
         counts : other observations that teach it, such as those of a log
         who, note : who creates it, and why
+        allow_code : whether a learner of your own, learner="package.module:Class", may run
         options : delta, strict, tolerance, allowance, floor, checkpoints, patience, seed, learner, confidence,
             knowledge, drift, deadline (see `Definition`);
             accounts, arrival, people, independent_sites, guardrails (see `FleetRules`)
@@ -67,6 +72,8 @@ class LiveStore(Store):
             "inherits",
             "complete",
             "rules",
+            "learner_code",
+            "allow_code",
         }
         faults += [f"there is no option {option!r}" for option in options if option not in allowed | {*RULES}]
         if baseline.gain is None:
@@ -80,6 +87,7 @@ class LiveStore(Store):
             names = f"guardrails cannot be called {', '.join(taken)}: tables have such columns, or it has an ="
             raise InvalidInput("no such deployment", [names])
         known, said, complete = self._inherited(space, inherits, counts)
+        options |= {"allow_code": allow_code, "learner_code": learner_digest(options.get("learner", ""), allow_code)}
         definition = Definition(
             space, baseline, alpha, rules=FleetRules(**rules), counts=known, inherits=said, complete=complete, **options
         )
@@ -94,7 +102,7 @@ class LiveStore(Store):
             id_ = self.add_definition(name, definition.fingerprint, data)
             self.append(id_, "deployment", body | digests)
             self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": None})
-        return Advisor(self, id_, name, Definition.decode(data))
+        return Advisor(self, id_, name, replace(Definition.decode(data), allow_code=allow_code))
 
     def _inherited(self, space: Space, inherits: str | None, counts: Counts | None) -> tuple[Counts | None, str, bool]:
         """What a new deployment knows, in words where that comes from, and whether it is every outcome."""
@@ -102,7 +110,10 @@ class LiveStore(Store):
         if counts is not None:
             known, said = Counts.from_state_dict(space, counts.state_dict()), f"{counts.total} steps that were given"
         if inherits is not None:
-            machine = self.deployment(inherits).machine()
+            advisor = self.deployment(inherits)
+            if is_code(advisor.definition.learner):  # what was observed does not depend on who proposed
+                advisor.definition = replace(advisor.definition, learner="ucrl2", learner_code="")
+            machine = advisor.machine()
             if machine.space != space:
                 raise InvalidInput("no such deployment", [f"{inherits} has another space: nothing can be inherited"])
             old, complete = machine.fleet.learner.counts, machine.fleet.is_complete
@@ -111,21 +122,24 @@ class LiveStore(Store):
             said = "; ".join([*([said] if said else []), f"{old.total} steps of {inherits}, up to event {machine.n}"])
         return known, said, complete
 
-    def deployment(self, name: str) -> Advisor:
-        """The advisor of a deployment."""
+    def deployment(self, name: str, allow_code: bool = False) -> Advisor:
+        """The advisor of a deployment; `allow_code` lets a learner of your own run."""
         found = self.find_definition(name)
         if found is None:
             listed = ", ".join(self.deployments()) or "none"
             raise InvalidInput("no such deployment", [f"{name!r}; there are: {listed}"])
-        return Advisor(self, found[0], name, Definition.decode(found[1]))
+        return Advisor(self, found[0], name, replace(Definition.decode(found[1]), allow_code=allow_code))
 
     def deployments(self) -> list[str]:
         """Their names."""
         return self.names()
 
-    def verify(self) -> Verification:
-        """Check the file, the hash chain, and every decision: it is made again from the journal alone."""
-        return verify(self, self.deployments, self.deployment)
+    def verify(self, allow_code: bool = False) -> Verification:
+        """Check the file, the hash chain, and every decision: it is made again from the journal alone.
+
+        `allow_code` lets learners of your own run; without it their deployments cannot be checked, which is a fault.
+        """
+        return verify(self, self.deployments, lambda name: self.deployment(name, allow_code))
 
     def backup(self, target: str | Path) -> "Copied":
         """Copy all of it to a new file or an empty PostgreSQL store, while others go on deciding; the copy is checked.

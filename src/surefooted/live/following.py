@@ -7,6 +7,7 @@ anything fails, nothing was decided, and a machine that is ahead of the journal 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 from surefooted import __version__, codec
@@ -152,12 +153,12 @@ class Following:
         """All complete steps whose decision was made after an event, as of event `until`."""
 
         def since(n: int) -> Iterator[Seen]:
-            before = (event for event in self.store.events(self.id, n) if event.n < until)
-            guardrails = len(self.definition.rules.guardrails)
-            for found in outcomes.outcomes(before, guardrails):
-                if found.is_complete(guardrails) and not found.lost:
-                    assert found.reward is not None and found.next_state is not None
-                    yield Seen(found.pair_played, found.reward, found.next_state, found.noise)
+            def before() -> Iterator[Event]:
+                return takewhile(lambda event: event.n < until, self.store.events(self.id, n))
+
+            for found in outcomes.complete(before, len(self.definition.rules.guardrails)):
+                assert found.reward is not None and found.next_state is not None
+                yield Seen(found.pair_played, found.reward, found.next_state, found.noise)
 
         return since
 

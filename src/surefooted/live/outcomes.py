@@ -1,6 +1,6 @@
 """What the journal says of each decision: what was played, what came of it, and what is still missing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,26 @@ def indexed(
 def begin(event: Event) -> Outcome:
     """The outcome of an "ask" event, of which nothing is known yet."""
     return Outcome(event.n, event.at, event.body, event.body["status"], event.body["pair"])
+
+
+def complete(events: Callable[[], Iterator[Event]], guardrails: int) -> Iterator[Outcome]:
+    """Every outcome that is complete in the end and was not lost; memory is needed for open and corrected ones only.
+
+    The events are read twice: outcomes that were corrected later are known only then.
+    """
+    corrected = {event.body["decision"] for event in events() if event.kind == "correct"}
+    found: dict[int, Outcome] = {}
+    for event in events():
+        n = event.body.get("decision", 0) if event.kind != "ask" else event.body["leads"]
+        if n in found:
+            found[n].take(event, guardrails)
+            if n not in corrected and found[n].is_complete(guardrails) and not found[n].lost:
+                yield found.pop(n)
+        if event.kind == "ask":
+            found[event.n] = begin(event)
+    for outcome in found.values():
+        if outcome.is_complete(guardrails) and not outcome.lost:
+            yield outcome
 
 
 def outcomes(events: Iterable[Event], guardrails: int) -> Iterator[Outcome]:

@@ -29,11 +29,14 @@ class Client:
     path, name : of the store and its deployment
     rng : draws when the process is killed
     deaths : the numbers of the calls at which it is killed
+    allow_code : whether a learner of your own may run
 
     """
 
-    def __init__(self, path: str | Path, name: str, rng: np.random.Generator, deaths: set[int]) -> None:
-        self.path, self.name, self.rng, self.deaths = path, name, rng, deaths
+    def __init__(
+        self, path: str | Path, name: str, rng: np.random.Generator, deaths: set[int], allow_code: bool = False
+    ) -> None:
+        self.path, self.name, self.rng, self.deaths, self.allow_code = path, name, rng, deaths, allow_code
         self.calls, self.killed, self.answered_before_death = 0, 0, 0
         self._process: subprocess.Popen[str] | None = None
 
@@ -76,6 +79,7 @@ class Client:
         """The process; begun if there is none."""
         if self._process is None:
             command = [sys.executable, "-m", "surefooted.rehearsal.worker", self.name]
+            command += ["--allow-code"] if self.allow_code else []
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
             environment["SUREFOOTED_STORE"] = str(self.path)  # an address may have a password, which no command shows
             self._process = subprocess.Popen(

@@ -161,14 +161,15 @@ def rehearse(
         with open_store(path, lambda: BEGINS) as opened:
             deploy(opened, file, baseline, name=NAME, sites=names, mode=mode, seed=seed, who="rehearsal", **options)
         deaths = fate.choice(np.arange(2, 2 * n * sites + 1), min(adversity.crashes, 2 * n * sites - 1), replace=False)
-        client = Client(path, NAME, fate, {int(call) for call in deaths})
+        allow_code = bool(options.get("allow_code"))
+        client = Client(path, NAME, fate, {int(call) for call in deaths}, allow_code)
         try:
             year = Year(client, World(truth, rng, rails), names, adversity, length)
             seen = year.play(n, progress)
         finally:
             client.close()
         with open_store(path) as opened:
-            advisor, checked = opened.deployment(NAME), opened.verify()
+            advisor, checked = opened.deployment(NAME, allow_code), opened.verify(allow_code)
             found = [*checked.faults, *_missing(advisor, seen)]
             status, rewards = advisor.status(), [row["reward"] or 0.0 for row in advisor.table()]
             alarms = [event.body["what"] for event in advisor.journal() if event.kind == "alarm"]

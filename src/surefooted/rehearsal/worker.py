@@ -1,7 +1,7 @@
 """The process that a rehearsal kills: it answers one call of the advisor for each line of JSON.
 
-`python -m surefooted.rehearsal.worker DEPLOYMENT`, with the store in the environment variable SUREFOOTED_STORE; each
-line is {"call": ..., "now": ..., "given": {...}}. The time is that of the rehearsal's calendar.
+`python -m surefooted.rehearsal.worker DEPLOYMENT [--allow-code]`, with the store in the environment variable
+SUREFOOTED_STORE; each line is {"call": ..., "now": ..., "given": {...}}. The time is that of the rehearsal's calendar.
 """
 
 import json
@@ -26,11 +26,11 @@ class _Calendar:
         return self.now
 
 
-def serve(path: str, name: str) -> None:
+def serve(path: str, name: str, allow_code: bool = False) -> None:
     """Answer until the input ends."""
     clock = _Calendar()
     with open_store(path, clock) as store:
-        advisor = store.deployment(name)
+        advisor = store.deployment(name, allow_code)
         print(json.dumps({"ready": True}), flush=True)
         for line in sys.stdin:
             asked = json.loads(line)
@@ -47,4 +47,4 @@ def serve(path: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(os.environ["SUREFOOTED_STORE"], sys.argv[1])
+    serve(os.environ["SUREFOOTED_STORE"], sys.argv[1], "--allow-code" in sys.argv[2:])
