@@ -38,6 +38,8 @@ def a_problem(rng, rewards):
         after = np.maximum(fill[:, :, None] - np.arange(n), 0)
     after[:, :, rng.integers(n)] = rng.integers(S)
     earned = np.round(rng.random((S, A, n)), 2)
+    if rng.random() < 0.5:  # the next state tells the reward
+        earned = np.take_along_axis(np.round(rng.random((S, A, S)), 2), after, axis=2)
     law = rng.dirichlet(np.ones(n) * float(rng.choice([0.5, 2.0])) + 0.2)
     law = (law + 0.02) / (1 + 0.02 * n)
     space = Space.full(S, A)

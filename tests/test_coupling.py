@@ -9,6 +9,7 @@ import adversarial_coupling
 import surefooted as sf
 from surefooted.certificates.baseline_log import own_steps
 from surefooted.certificates.coupling import couple
+from surefooted.certificates.martingale import LARGEST
 from surefooted.certificates.unknown import UnknownAccount
 from surefooted.kernels import coupling as kernels
 from surefooted.kernels import telescope
@@ -130,7 +131,7 @@ def test_guesses_by_the_bias_are_as_documented():
     middle = bias[:, None] - bias + doubt[:, None] * rng.uniform(-1, 1, (4, 4))
     middle = (middle - middle.T) / 2
     spread = np.abs(middle - (bias[:, None] - bias)) + 0.01
-    terms = account.arrays.terms._replace(span=float(np.ptp(bias)), coupled=True)
+    terms = account.arrays.terms._replace(span=float(np.ptp(bias)), coupled=True, most=1 + float(np.ptp(bias)))
     arrays = account.arrays._replace(terms=terms, middle=middle, spread=spread)
     s, gained, most = 0, [], 1 + np.ptp(bias)
     for _ in range(200):
@@ -183,20 +184,40 @@ def test_a_span_that_a_set_proves_has_its_share_of_delta():
     rng = np.random.default_rng(1)
     problem = adversarial_coupling.a_problem(rng, rewards=True)
     account = UnknownAccount(problem.space, sf.Baseline(problem.baseline), 0.1, 0.2)
-    assert account.rank > 1000
     account.review(set_of(problem, problem.laws[0]))
-    terms, scale = account.arrays.terms, 2.0 ** (account.rank // 2)
-    assert terms.coupled and terms.span <= problem.space.r_max * scale and account.rank % 2 == 0
-    share = (account.rank + 1) * (account.rank + 2)
-    assert terms.threshold == pytest.approx(np.log(share / 0.1)) and terms.of_gain == pytest.approx(
-        np.log(share / 0.05)
-    )
-    assert account.arrays.below.lambda_.max() * problem.space.r_max * (1 + scale) < 1
+    terms, largest = account.arrays.terms, account.arrays.below.lambda_.max()
+    scale = np.log2(LARGEST / largest / problem.space.r_max)  # the bets are made for surprises up to r_max 2^scale
+    assert scale == pytest.approx(round(scale), abs=1e-9) and terms.coupled and terms.most <= 2.0**scale
+    share = 6 * 2.0 ** abs(scale + 1)
+    assert terms.threshold == pytest.approx(np.log(share / 0.1))
+    assert terms.of_gain == pytest.approx(np.log(share / 0.05))
     rank = account.rank
     account.forget_sets()
     account.next_review = None
     account.review(set_of(problem, problem.laws[0]))
     assert account.rank == rank and account.arrays.terms.span == np.inf  # never the same choice again
+    shares = 0.0
+    for scale in range(-20, 60):
+        for uncoupled in (0, 1):
+            account.rank = 2 * (scale + 20) + uncoupled
+            shares += 1 / account._bets(1.0)[1] if scale >= 1 or not uncoupled else 0.0
+    assert shares == pytest.approx(1.0)
+
+
+def test_rewards_that_mechanics_tell_take_the_place_of_noisy_ones():
+    after, reward = np.array([[0, 1, 1], [1, 0, 0]]), np.array([[0.1, 0.7, 0.7], [0.2, 0.3, 0.3]])
+    shared = SharedNoise(after, reward, (), np.zeros(0), np.zeros(0))
+    assert shared.told(2).tolist() == [[0.1, 0.7], [0.3, 0.2]]
+    other = np.array([[0.1, 0.7, 0.8], [0.2, 0.3, 0.3]])  # two rewards with one next state: it does not tell
+    assert SharedNoise(after, other, (), np.zeros(0), np.zeros(0)).told(2) is None
+    for seed in range(10):
+        problem = adversarial_coupling.a_problem(np.random.default_rng(seed), rewards=True)
+        found = couple(set_of(problem, problem.laws[0]), problem.baseline)
+        _, bias, _ = adversarial_account.exactly(problem)
+        n = problem.mechanics.sizes[0]
+        gets = problem.mechanics.reward.reshape(-1, n) + bias[problem.mechanics.next_state.reshape(-1, n)]
+        apart = 1 + np.ptp(bias) if found.told is None else np.ptp(gets, axis=1).max()
+        assert apart - 1e-9 <= found.most <= apart + 5e-3
 
 
 def test_a_shop_with_a_log_and_mechanics_explores_within_a_few_years(tmp_path):

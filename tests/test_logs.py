@@ -147,6 +147,36 @@ def test_frames_of_other_libraries_are_logs(frame):
         read_history(3, SPACE)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_pandas_and_polars_are_logs(library, tmp_path):
+    """Real ones: dates, categories, missing values, whole numbers that may be missing, and text."""
+    frames = pytest.importorskip(library)
+    columns = {
+        "when": [datetime(2025, 1, 6), datetime(2025, 1, 13), datetime(2025, 1, 20), datetime(2025, 2, 3)],
+        "state": ["low", "mid", "high", "low"],
+        "action": [0, 1, 1, 0],
+        "reward": [1.0, 2.0, None, 0.5],
+        "next_state": ["mid", "high", "low", "mid"],
+    }
+    frame = frames.DataFrame(columns)
+    if library == "pandas":
+        frame = frame.astype({"state": "category", "action": "Int64"})
+    else:
+        frame = frame.with_columns(frame["state"].cast(frames.Categorical), frame["action"].cast(frames.UInt8))
+    options = {"columns": {"t": "when"}, "step": "week", "state_labels": ["low", "mid", "high"]}
+    history = read_history(frame, SPACE, **options)
+    assert (history.rows, history.used, history.skipped) == (4, 3, 1)
+    assert sum("reward" in reason for reason in history.unusable) == 1
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "when,state,action,reward,next_state\n2025-01-06,low,0,1.0,mid\n2025-01-13,mid,1,2.0,high\n"
+        "2025-01-20,high,1,,low\n2025-02-03,low,0,0.5,mid\n"
+    )
+    same = read_history(path, SPACE, **options).counts
+    assert all(np.array_equal(value, same.state_dict()[key]) for key, value in history.counts.state_dict().items())
+    assert read_history(frame.head(0), SPACE, **options).rows == 0
+
+
 def test_rows_of_several_sites_are_never_pooled_silently(tmp_path):
     lines = [f"{item},{line}" for line in LINES for item in ("A", "B")]  # alternating: each item's rows are a chain
     path = csv(tmp_path / "a.csv", "item,state,action,reward,next_state", *lines)

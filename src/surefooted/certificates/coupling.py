@@ -16,7 +16,7 @@ from surefooted.kernels import coupling as kernels
 from surefooted.kernels.bellman import BEYOND_ROUNDING
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats
+from surefooted.tables.space import Floats, Ints
 
 MOST_SWEEPS = 300
 LONGEST = 500.0  # steps until two copies meet
@@ -30,10 +30,14 @@ class Coupling:
 
     - `difference` [S, S]: at most h(x) - h(y), for every law that the set allows.
     - `worth` [K]: at most the advantage of each pair, r + p h - h(s) - g.
+    - `told` [K, S]: what a pair earns if it leads to a state, if the mechanics say so.
+    - `most`: at least how far two outcomes of a pair can lie apart, each counted as what it earns and the bias there.
     """
 
     difference: Floats
     worth: Floats
+    told: Floats | None
+    most: float
 
     @property
     def span(self) -> float:
@@ -73,4 +77,12 @@ def couple(plausible: Plausible, policy: Policy) -> Coupling | None:
     worth = np.empty(K)
     kernels.value_departures(shared.next_state, earned, r, space.pair_state, pairs, law, difference, worth)
     rounding = BEYOND_ROUNDING * (float(np.abs(worth).max()) + float(np.abs(earned).max()) + space.r_max) * n
-    return Coupling(difference, np.where(worth == 0.0, 0.0, worth - rounding))
+    told, most = shared.told(S), space.r_max + float(max(-difference.min(), 0.0))
+    if told is not None:
+        most = max(_apart(earned[k], shared.next_state[k], difference) for k in range(K))
+    return Coupling(difference, np.where(worth == 0.0, 0.0, worth - rounding), told, most)
+
+
+def _apart(earned: Floats, after: Ints, difference: Floats) -> float:
+    """At least how far two outcomes of one pair lie apart: earned[ξ] + h(after[ξ]) - earned[η] - h(after[η])."""
+    return float((earned[:, None] - earned - difference[np.ix_(after, after)].T).max())

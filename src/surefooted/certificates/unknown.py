@@ -42,9 +42,10 @@ OF_PHASES = 0.5  # the share of δ for the luck of phases; the two sides of the 
 REVIEW_AGAIN = 1.1  # by how much the run has grown when the set is used again
 PATIENCE = 30  # steps without a departure after which a phase ends, times span / r_max if that is larger than 1
 SEEN = ("visits", "total", "usual", "votes", "missed")
-BIAS = ("middle", "spread")
+BIAS = ("middle", "spread", "told")
 COUNTED = (*SEEN, *BIAS, "departures", "ends", "by_set", "kept", "owed", "now")
 UNRANKED = 10**6  # of a count that has not begun
+LEAST_SCALE = -20
 BETS = ("of_phases", "above", "below")
 
 
@@ -81,9 +82,8 @@ class UnknownAccount:
         seen = (visits, np.zeros(K), usual, votes, missed, departures)
         by_set = (np.array([math.inf, -math.inf]), np.full((2, K), nothing), np.zeros(2), np.zeros(2))
         bets = [new_bets(1.0) for _ in BETS]
-        self.arrays = kernels.Telescope(
-            terms, bets[0], bets[1], bets[2], *seen, *by_set, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(16)
-        )
+        of_bias = (np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+        self.arrays = kernels.Telescope(terms, bets[0], bets[1], bets[2], *seen, *by_set, *of_bias, np.zeros(16))
         self.next_review: int | None = None
         self.log: list[Steps] = []  # what the baseline played before the run, rewards counted from the lowest
         self.rank = UNRANKED  # of the count of outcomes: see `_use_span`
@@ -186,43 +186,51 @@ class UnknownAccount:
     def _use_span(self, span: float, coupling: Coupling | None) -> None:
         """Use a span that a set has proved. All departures must lie in phases that were counted with a span.
 
-        The bets are chosen by a power of 2 that r_max times it is at least the span, and by whether the bias has bounds
-        of its own. Each such choice is made at most once in a run, and the better ones have the larger shares of δ.
+        The bets are made for surprises up to r_max 2^m, and m is chosen by what was seen. Each choice has a share of δ
+        of its own and is made at most once in a run: only a smaller `rank` begins the count again.
         """
-        scale = max(math.ceil(math.log2(max(span / self.space.r_max, 1.0))), 0)
-        rank = 2 * scale + (coupling is None)
+        most = self.space.r_max + span if coupling is None else min(coupling.most, self.space.r_max + span)
+        scale = math.ceil(math.log2(max(most / self.space.r_max, 2.0**LEAST_SCALE)))
+        scale = scale if coupling is not None else max(scale, 1)
+        rank = 2 * (scale - LEAST_SCALE) + (coupling is None)
         if rank < self.rank and not self.arrays.departures.any():
             self.rank = rank
-            self._prove_by_outcomes(span, 2.0**scale)
+            self._prove_by_outcomes(span)
             self._know_bias(span, coupling)
             for steps in self.log:
                 self._count_log(steps)
         elif self.arrays.terms.span < math.inf:  # what was counted with a larger one stays valid
             self._know_bias(min(span, self.arrays.terms.span), coupling)
 
+    def _bets(self, span: float) -> tuple[float, float]:
+        """How large surprises may be, and how many times smaller the share of δ is, for the choice that was made."""
+        if self.rank == UNRANKED:
+            return self.space.r_max + (span if span < math.inf else 0.0), 1.0
+        scale, is_uncoupled = self.rank // 2 + LEAST_SCALE, self.rank % 2
+        return self.space.r_max * 2.0**scale, 2.0 * (2.0**scale if is_uncoupled else 3.0 * 2.0 ** abs(scale + 1))
+
     def _know_bias(self, span: float, coupling: Coupling | None) -> None:
         """From now on the span is at most this, and the bias within the bounds of a coupling, if there is one."""
         terms = self.arrays.terms._replace(span=span, reserve=span if self.strict else 0.0)
         if self.rank % 2 == 0 and coupling is not None:
-            terms = terms._replace(coupled=True)
+            most = min(coupling.most, self.space.r_max + span, self._bets(span)[0])
             low, high = coupling.difference, -coupling.difference.T
-            self.arrays = self.arrays._replace(middle=(low + high) / 2, spread=np.maximum(high - low, 0.0) / 2)
+            terms, told = terms._replace(coupled=True, most=most), coupling.told
+            told = np.zeros((0, 0)) if told is None else told
+            spread = np.maximum(high - low, 0.0) / 2
+            self.arrays = self.arrays._replace(middle=(low + high) / 2, spread=spread, told=told)
         self.arrays = self.arrays._replace(terms=terms)
 
-    def _prove_by_outcomes(self, span: float, scale: float = 0.0) -> None:
-        """Count rests and phases from now on with this span; inf: outcomes prove nothing.
-
-        With a `scale`, the bets are made for spans up to r_max times it, and their share of δ is that of the rank.
-        """
+    def _prove_by_outcomes(self, span: float) -> None:
+        """Count rests and phases from now on with this span; inf: outcomes prove nothing."""
         r_max, now, steps = self.space.r_max, self.arrays.now, self.arrays.now[STEPS]
         now[:] = 0.0  # whatever was counted with another span
         now[STEPS], now[RESTS], now[HIGH], now[RENEW] = steps, 1.0, r_max, 1.0
         reserve, patience = span if self.strict else 0.0, PATIENCE * max(1.0, span / r_max)
-        share = math.log((self.rank + 1) * (self.rank + 2)) if scale else 0.0
+        below, choices = self._bets(span)
+        of_phases, of_gain = OF_PHASES * self.delta / choices, (1 - OF_PHASES) / 2 * self.delta / choices
         terms = self.arrays.terms._replace(span=span, reserve=reserve, patience=patience, coupled=False)
-        of_phases, of_gain = OF_PHASES * self.delta, (1 - OF_PHASES) / 2 * self.delta
-        terms = terms._replace(threshold=share - math.log(of_phases), of_gain=share - math.log(of_gain))
-        below = r_max + (scale * r_max if scale else span if span < math.inf else 0.0)
+        terms = terms._replace(threshold=-math.log(of_phases), of_gain=-math.log(of_gain))
         bets = [new_bets(below) for _ in BETS]
         for name in SEEN:
             getattr(self.arrays, name)[:] = 0
@@ -292,19 +300,20 @@ class UnknownAccount:
         ahead = self.ahead()
         kept: dict[str, Any] = {name: getattr(ahead, name) for name in COUNTED}
         kept |= {name: np.vstack([getattr(ahead, name).lambda_, getattr(ahead, name).log_wealth]) for name in BETS}
-        kept |= {"span": ahead.terms.span, "coupled": ahead.terms.coupled, "rank": self.rank}
+        kept |= {name: getattr(ahead.terms, name) for name in ("span", "coupled", "most")} | {"rank": self.rank}
         return kept | {"next_review": self.next_review}
 
     def restored(self, state: dict[str, Any]) -> Self:
         """An account of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.space, self.baseline, self.tolerance, self.delta, self.strict, self.saving)
-        before = UNRANKED if self.baseline.span is not None else 0  # in states of earlier versions
-        other.log, other.rank = self.log, int(state.get("rank", before))
-        scale = 2.0 ** (other.rank // 2) if other.rank < UNRANKED else 0.0
-        other._prove_by_outcomes(float(state["span"]), scale)
-        other.arrays = other.arrays._replace(
-            terms=other.arrays.terms._replace(coupled=bool(state.get("coupled", False)))
-        )
+        known = self.baseline.span is not None
+        other.log, other.rank = self.log, int(state.get("rank", UNRANKED if known else 0))  # 0: it had none once
+        other._prove_by_outcomes(float(state["span"]))
+        told: dict[str, Any] = {
+            "coupled": bool(state.get("coupled", False)),
+            "most": float(state.get("most", math.inf)),
+        }
+        other.arrays = other.arrays._replace(terms=other.arrays.terms._replace(**told))
         other.next_review = state["next_review"]
         other.arrays = other.arrays._replace(**{name: state[name].copy() for name in BIAS if name in state})
         for name in (name for name in COUNTED if name not in BIAS):

@@ -185,7 +185,8 @@ def _plain(file: str, name: str, column: pa.Array) -> pa.Array:
     """The column as text, float64, whole numbers or booleans."""
     types, kind = pa.types, column.type
     if types.is_dictionary(kind):
-        return _plain(file, name, column.dictionary_decode())
+        words = _plain(file, name, column.dictionary)  # polars' are views, which cannot be decoded
+        return _plain(file, name, pa.DictionaryArray.from_arrays(column.indices, words).dictionary_decode())
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_float64(kind) or types.is_string(kind):
         return column
     if types.is_floating(kind) or types.is_decimal(kind):

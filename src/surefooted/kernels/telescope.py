@@ -41,6 +41,7 @@ class Terms(NamedTuple):
     patience: float  # a phase ends when nothing has departed for this many steps
     saving: float  # after a refusal nothing departs until the run has grown by this share
     coupled: bool = False  # whether `middle` and `spread` bound differences of the bias
+    most: float = math.inf  # if so, no surprise is larger
 
 
 class Telescope(NamedTuple):
@@ -62,6 +63,7 @@ class Telescope(NamedTuple):
     owed: Floats  # [2], all departures so far, each at its `by_set`
     middle: Floats  # [S, S], h(x) - h(y) lies within `spread` of it, if the terms are coupled
     spread: Floats  # [S, S]
+    told: Floats  # [K, S], what a pair that leads to a state earns, if the terms are coupled; empty if not known
     now: Floats  # [16]
 
 
@@ -103,7 +105,7 @@ def proved_worth(account: Telescope, gain: float, open_one: bool) -> float:
     phases = now[PHASES] + (more if now[OPEN] == 0.0 else 0.0)
     luck = sum_of_means(account.of_phases, terms.threshold) if now[PHASES] > 0.0 else 0.0
     parts = now[PHASE_REWARDS], terms.span * phases, (now[PHASE_STEPS] + more) * gain
-    worth: float = parts[0] - parts[1] - parts[2] + luck - OUTWARDS * (parts[0] + parts[1] + parts[2])
+    worth: float = parts[0] - parts[1] - parts[2] + luck - OUTWARDS * (abs(parts[0]) + parts[1] + parts[2])
     return worth
 
 
@@ -199,10 +201,10 @@ def guess_by_pair(account: Telescope, pair: int, earned: float, s_next: int) -> 
 def guess_by_bias(account: Telescope, s: int, earned: float, s_next: int) -> tuple[float, float]:
     """The same if differences of the bias have bounds: the guess of r + h(s') - h(s) is its mean over all steps so far.
 
-    The mean is known as far as the bounds go. A surprise is never larger than r_max plus the span, either way, because
-    the guess of r + h(s') is cut to what is possible.
+    The mean is known as far as the bounds go. A surprise is never larger than `most`, either way, because the guess of
+    r + h(s') is cut to what is possible for its pair.
     """
-    now, most = account.now, account.terms.r_max + account.terms.span
+    now, most = account.now, account.terms.most
     y, slack = earned + account.middle[s_next, s], account.spread[s_next, s]
     n = max(now[POOLED], 1.0)
     guess = now[GAINED] / n if now[POOLED] > 0.0 else account.terms.r_max / 2
@@ -218,6 +220,8 @@ def count(account: Telescope, s: int, pair: int, reward: float, s_next: int) -> 
     now, terms = account.now, account.terms
     earned = min(max(reward, 0.0), terms.r_max)
     if terms.coupled:
+        if account.told.size:  # its mean is that of the reward, and it scatters less
+            earned = account.told[pair, s_next]
         x, slack = guess_by_bias(account, s, earned, s_next)
     else:
         x, slack = guess_by_pair(account, pair, earned, s_next)

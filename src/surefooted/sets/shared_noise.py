@@ -32,6 +32,18 @@ class SharedNoise:
         tails = [self._bounds(everything ^ ((1 << j) - 1), everything) for j in range(n)]
         return LawBounds(*np.array(values).T.copy(), *np.array(tails).T.copy())
 
+    def told(self, n_states: int) -> Floats | None:
+        """What a pair earns if it leads to a state, [K, S]; None if that is not known, or depends on more than these.
+
+        Where a pair cannot lead, it is 0.
+        """
+        if self.reward is None:
+            return None
+        pair = np.arange(len(self.next_state))[:, None]
+        table = np.zeros((len(self.next_state), n_states))
+        table[pair, self.next_state] = self.reward
+        return table if np.array_equal(table[pair, self.next_state], self.reward) else None
+
     def _bounds(self, wanted: int, everything: int) -> tuple[float, float]:
         if wanted == everything:
             return 1.0, 1.0
