@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import surefooted as sf
 from live_help import deployed, replayed, state_of
 from surefooted.cli import main
-from surefooted.live.store import SCHEMA
+from surefooted.live.store import SCHEMA, Store
 
 SECRET = "pa55 w/rd?&"
 QUOTED = "pa55%20w%2Frd%3F%26"
@@ -239,14 +239,14 @@ class TestServer:
         with sf.live.open(address) as other, other.transaction():  # as a restored backup would be
             for table in ("events", "decisions", "told"):
                 other.write(f"DELETE FROM {table} WHERE n > 7")
-            other.end_at(other._last_event())
+            other.end_at(Store.head(other))
         again = advisor.ask("a", 0, key="2")
         assert again.id == 8 and state_of(replayed(address)) == state_of(advisor)
         assert store.verify().is_whole
         with sf.live.open(address) as other, other.transaction():
             for table in ("events", "decisions", "told"):
                 other.write(f"DELETE FROM {table} WHERE n > 7")
-            other.end_at(other._last_event())
+            other.end_at(Store.head(other))
         sf.live.open(address).deployment("shop").pause()  # as many events as before
         assert advisor.ask("a", 0, key="3").id == 9 and state_of(replayed(address)) == state_of(advisor)
 
