@@ -116,7 +116,7 @@ class PostgresStore(Store):
             raise
         self._head = self._begun_at = Head(*row[1:])
         if self._head.n < self._seen.n or (self._head.n == self._seen.n and self._head != self._seen):
-            self._link.connections += 1  # the journal was put back to an earlier time: what was read does not count
+            self._link.epoch += 1  # the journal was put back to an earlier time: what was read does not count
         self._seen = self._head
 
     def _commit(self) -> None:
@@ -127,7 +127,8 @@ class PostgresStore(Store):
             self._pending.append(("UPDATE head SET n = %s, at = %s, hash = %s", (head.n, head.at, head.hash)))
             self._pending.append(("SELECT pg_notify(%s, %s)", (self._link.channel, str(head.n))))
         if not self._is_changed:
-            self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
+            with suppress(psycopg.Error):
+                self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
             return
         try:
             self._flush("COMMIT")
@@ -212,9 +213,7 @@ class PostgresStore(Store):
         if self._pending or last:
             pending, self._pending = self._pending, []
             statements = [statement for statement, _ in pending] + ([last] if last else [])
-            with psycopg.ClientCursor(
-                self._link.db
-            ) as cursor:  # values are quoted here, since there are several statements
+            with psycopg.ClientCursor(self._link.db) as cursor:  # quotes values, which several statements need
                 cursor.execute("; ".join(statements), [value for _, values in pending for value in values])
                 done = last_result(cursor).statusmessage
             if last and done != last:
@@ -228,16 +227,18 @@ class PostgresStore(Store):
     @property
     def epoch(self) -> int:
         """Changes whenever the journal may have been put back to an earlier time: with each new connection."""
-        return self._link.connections
+        return self._link.epoch
 
     def head(self) -> Head:
         """The end of the journal."""
-        return super().head() if self._head is None else self._head
+        with self.lock:  # another thread may be in a transaction: what it writes is not there yet
+            return super().head() if self._head is None else self._head
 
     @property
     def last(self) -> int:
         """The number of the last event."""
-        return super().last if self._head is None else self._head.n
+        with self.lock:
+            return super().last if self._head is None else self._head.n
 
     def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
         """Make a decision findable by its key."""
