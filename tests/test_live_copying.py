@@ -138,6 +138,8 @@ def test_backup_while_others_decide(anywhere):
         copies = []
         for i in range(4):
             copies.append(store.backup(anywhere / f"copy{i}.sqlite").events)
+            seen = store.verify()
+            assert seen.is_whole and seen.events >= copies[-1], seen.faults
             store.wait(copies[-1] + 5, 30.0)
     finally:
         stop.set()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import surefooted as sf
 from live_help import deployed, replayed, state_of
 from surefooted.cli import main
-from surefooted.live.store import SCHEMA
+from surefooted.live.store import SCHEMA, Store
 
 SECRET = "pa55 w/rd?&"
 QUOTED = "pa55%20w%2Frd%3F%26"
@@ -230,6 +230,27 @@ class TestServer:
         store._listener.join(10)
         assert not store._listener.is_alive()
 
+    def test_nobody_is_told_of_an_event_before_it_is_committed(self, postgres):
+        store, advisor = deployed(postgres.address())
+        last, waiting, seen = store.last, threading.Event(), []
+
+        def listen():
+            waiting.set()
+            n = store.wait(last, 30)
+            seen.append((n, store.event(n).kind))
+
+        def hook(point):
+            if point == "before commit":
+                thread.start()
+                waiting.wait()
+                time.sleep(0.3)
+                seen.append("commits")
+
+        thread, store.hook = threading.Thread(target=listen), hook
+        advisor.pause(who="Ada")
+        thread.join()
+        assert seen == ["commits", (last + 1, "pause")]
+
     def test_a_database_that_was_put_back_is_followed_from_there(self, postgres):
         address = postgres.address()
         store, advisor = deployed(address)
@@ -239,14 +260,14 @@ class TestServer:
         with sf.live.open(address) as other, other.transaction():  # as a restored backup would be
             for table in ("events", "decisions", "told"):
                 other.write(f"DELETE FROM {table} WHERE n > 7")
-            other.end_at(other._last_event())
+            other.end_at(Store.head(other))
         again = advisor.ask("a", 0, key="2")
         assert again.id == 8 and state_of(replayed(address)) == state_of(advisor)
         assert store.verify().is_whole
         with sf.live.open(address) as other, other.transaction():
             for table in ("events", "decisions", "told"):
                 other.write(f"DELETE FROM {table} WHERE n > 7")
-            other.end_at(other._last_event())
+            other.end_at(Store.head(other))
         sf.live.open(address).deployment("shop").pause()  # as many events as before
         assert advisor.ask("a", 0, key="3").id == 9 and state_of(replayed(address)) == state_of(advisor)
 

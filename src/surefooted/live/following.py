@@ -52,7 +52,8 @@ class Following:
     def machine(self) -> Machine:
         """The deployment as the journal has left it."""
         last, machine = self.store.last, self._machine
-        if machine is None or self._read_to[0] != self.store.epoch:
+        epoch = self.store.epoch
+        if machine is None or self._read_to[0] != epoch:
             machine = self._machine = self._restored()
         elif last in (machine.n, self._read_to[1]):
             return machine
@@ -62,7 +63,7 @@ class Following:
         except BaseException:
             self._machine = None
             raise
-        self._read_to = (self.store.epoch, last)
+        self._read_to = (epoch, last)
         return machine
 
     def _restored(self) -> Machine:

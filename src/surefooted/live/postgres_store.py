@@ -116,7 +116,7 @@ class PostgresStore(Store):
             raise
         self._head = self._begun_at = Head(*row[1:])
         if self._head.n < self._seen.n or (self._head.n == self._seen.n and self._head != self._seen):
-            self._link.connections += 1  # the journal was put back to an earlier time: what was read does not count
+            self._link.epoch += 1  # the journal was put back to an earlier time: what was read does not count
         self._seen = self._head
 
     def _commit(self) -> None:
@@ -127,7 +127,8 @@ class PostgresStore(Store):
             self._pending.append(("UPDATE head SET n = %s, at = %s, hash = %s", (head.n, head.at, head.hash)))
             self._pending.append(("SELECT pg_notify(%s, %s)", (self._link.channel, str(head.n))))
         if not self._is_changed:
-            self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
+            with suppress(psycopg.Error):
+                self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
             return
         try:
             self._flush("COMMIT")
@@ -212,9 +213,7 @@ class PostgresStore(Store):
         if self._pending or last:
             pending, self._pending = self._pending, []
             statements = [statement for statement, _ in pending] + ([last] if last else [])
-            with psycopg.ClientCursor(
-                self._link.db
-            ) as cursor:  # values are quoted here, since there are several statements
+            with psycopg.ClientCursor(self._link.db) as cursor:  # quotes values, which several statements need
                 cursor.execute("; ".join(statements), [value for _, values in pending for value in values])
                 done = last_result(cursor).statusmessage
             if last and done != last:
@@ -228,16 +227,18 @@ class PostgresStore(Store):
     @property
     def epoch(self) -> int:
         """Changes whenever the journal may have been put back to an earlier time: with each new connection."""
-        return self._link.connections
+        return self._link.epoch
 
     def head(self) -> Head:
         """The end of the journal."""
-        return super().head() if self._head is None else self._head
+        with self.lock:  # another thread may be in a transaction: what it writes is not there yet
+            return super().head() if self._head is None else self._head
 
     @property
     def last(self) -> int:
         """The number of the last event."""
-        return super().last if self._head is None else self._head.n
+        with self.lock:
+            return super().last if self._head is None else self._head.n
 
     def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
         """Make a decision findable by its key."""
@@ -274,15 +275,14 @@ class PostgresStore(Store):
 
     def faults(self) -> list[str]:
         """Whether the end of the journal is where the table `head` says, and whether pages failed their checksum."""
-        found, (head,) = [], self.read("SELECT n, at, hash FROM head")
-        if Head(*head) != self._last_event():
-            found.append(f"the table head: says that the journal ends with event {head[0]}, or that event was changed")
+        found, last = [], "LEFT JOIN events ON events.n = (SELECT max(n) FROM events)"
+        said = f"SELECT head.n, events.n, (head.at, head.hash) = (events.at, events.hash) FROM head {last}"
+        ((n, end, same),) = self.read(said)  # in one statement, since others may go on writing
+        if n != (end or 0) or same is False:
+            found.append(f"the table head: says that the journal ends with event {n}, or that event was changed")
         query = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
         (failures,) = self.read(query)[0]
         return found + ([f"the database: {failures} pages failed their checksum"] if failures else [])
-
-    def _last_event(self) -> Head:
-        return Store.head(self)
 
     def close(self) -> None:
         """Close the connections."""
