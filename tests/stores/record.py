@@ -1,23 +1,21 @@
-"""Write version1.db: a store as version 1 of the format wrote it, with forty decisions of two sites.
+"""Write versionN.db: a store as version N of the format writes it, with forty decisions of two sites.
 
-`python tests/stores/record.py` writes it only if it is missing. Never write it again once a version was released: it
-must open, and give the same decisions again, for ever.
+`python tests/stores/record.py` writes that of this version, if it is missing. Never write one again once its version
+was released: it must open, and give the same decisions again, for ever.
 """
 
-import sqlite3
 from pathlib import Path
 
 import numpy as np
 
 import surefooted as sf
-from surefooted.live import store as format_of_stores
+from surefooted.live.store import SCHEMA
 
-FILE = Path(__file__).with_name("version1.db")
+FILE = Path(__file__).with_name(f"version{SCHEMA}.db")
 
 
 def main() -> None:
     """Ask in both sites in turn; rewards come eight decisions late, and the last ones never."""
-    format_of_stores.SCHEMA = 1
     problem = sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1))
     known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
     baseline = sf.Baseline(problem.baseline, known.gain, known.bias)
@@ -35,8 +33,6 @@ def main() -> None:
                 advisor.tell(late[i - 8][0], reward=late[i - 8][1])
         for (decision, _), led in zip(late[-2:], stock.values(), strict=True):
             advisor.tell(decision, next_state=led)
-    with sqlite3.connect(FILE) as database:
-        database.execute("PRAGMA user_version = 1")
 
 
 if __name__ == "__main__" and not FILE.exists():

@@ -15,20 +15,12 @@
 docs/live.md says what each event means and what is guaranteed; docs/guarantees.md has the proofs.
 """
 
-from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
-
 from surefooted.agents.fleet_accounts import FleetRules, Guardrail
 from surefooted.live.advisor import Advisor
 from surefooted.live.decision import Decision
 from surefooted.live.deployments import LiveStore
-from surefooted.live.store import Event, StoreFault, system_clock
+from surefooted.live.opening import open
+from surefooted.live.store import Event, StoreFault
 from surefooted.live.verify import Verification
 
 __all__ = ["Advisor", "Decision", "Event", "FleetRules", "Guardrail", "LiveStore", "StoreFault", "Verification", "open"]
-
-
-def open(path: str | Path, clock: Callable[[], datetime] = system_clock) -> LiveStore:
-    """The store in that file, which is created if there is none; `clock` returns the time, in UTC."""
-    return LiveStore(path, clock)

@@ -32,11 +32,9 @@ class Advisor(People, Reports):
         with self._changing() as machine:
             i, s = self._site(machine, site), self._state(state)
             where = machine.sites[i]
-            found = self.store.read(
-                "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND key = ?", self.id, i, str(key)
-            )
-            if found:
-                return self._same(site, found[0][0], s)
+            found = self.store.decision_for(self.id, i, str(key))
+            if found is not None:
+                return self._same(site, found, s)
             faults = [f"site {site} is closed: reopen it first"] if where.closed else []
             if where.last in machine.waiting:
                 faults.append(f"decision {where.last} at site {site} still waits for a person: approve or reject it")
@@ -57,7 +55,7 @@ class Advisor(People, Reports):
         answer = machine.ask(n, i, s)
         step, space = fleet.open[n], self.space
         waits = mode == "approval" and answer.departs
-        deadline = (datetime.fromisoformat(self._now()) + timedelta(hours=self.definition.deadline)).isoformat(
+        deadline = (datetime.fromisoformat(self.store.now()) + timedelta(hours=self.definition.deadline)).isoformat(
             timespec="microseconds"
         )
         proposed = int(space.pair_action[answer.proposed]) if answer.proposed >= 0 else None
@@ -90,7 +88,7 @@ class Advisor(People, Reports):
             then, now = (self.space.state_words(x) for x in (event.body["state"], s))
             fault = f"key {event.body['key']!r} at site {site} was asked in state {then}, now in {now}"
             raise InvalidInput("this key belongs to another question", [fault], "Give each question a key of its own.")
-        return from_event(site, event, self.space, self._about(n))
+        return from_event(site, event, self.space, self.store.about(n))
 
     def tell(
         self,

@@ -78,12 +78,11 @@ class LiveStore(Store):
         body, data = {"name": name, "mode": mode, "inherits": said, "who": who, "note": note}, definition.encode()
         digests = {"definition": hashlib.sha256(data).hexdigest(), "fingerprint": definition.fingerprint}
         with self.transaction():
-            if self.read("SELECT 1 FROM deployments WHERE name = ?", name):
+            if self.find_definition(name) is not None:
                 raise InvalidInput(
                     "no such deployment", [f"there is a deployment {name!r} already: it cannot be changed"]
                 )
-            id_ = int(self.read("SELECT coalesce(max(id), 0) + 1 FROM deployments")[0][0])
-            self.write("INSERT INTO deployments VALUES (?, ?, ?, ?)", id_, name, definition.fingerprint, data)
+            id_ = self.add_definition(name, definition.fingerprint, data)
             self.append(id_, "deployment", body | digests)
             self.append(id_, "mode", {"site": None, "mode": mode, "who": who, "note": None})
         return Advisor(self, id_, name, Definition.decode(data))
@@ -105,15 +104,15 @@ class LiveStore(Store):
 
     def deployment(self, name: str) -> Advisor:
         """The advisor of a deployment."""
-        found = self.read("SELECT id, definition FROM deployments WHERE name = ?", name)
-        if not found:
+        found = self.find_definition(name)
+        if found is None:
             listed = ", ".join(self.deployments()) or "none"
             raise InvalidInput("no such deployment", [f"{name!r}; there are: {listed}"])
-        return Advisor(self, found[0][0], name, Definition.decode(found[0][1]))
+        return Advisor(self, found[0], name, Definition.decode(found[1]))
 
     def deployments(self) -> list[str]:
         """Their names."""
-        return [name for (name,) in self.read("SELECT name FROM deployments ORDER BY id")]
+        return self.names()
 
     def verify(self) -> Verification:
         """Check the file, the hash chain, and every decision: it is made again from the journal alone."""
@@ -124,5 +123,5 @@ class LiveStore(Store):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the file."""
+        """Close the store."""
         self.close()

@@ -6,7 +6,6 @@ anything fails, nothing was decided, and a machine that is ahead of the journal 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC
 from typing import Any
 
 from surefooted import __version__, codec
@@ -60,8 +59,7 @@ class Following:
 
     def _restored(self) -> Machine:
         """From the newest snapshot that this version can use, or from nothing."""
-        query = "SELECT n, body FROM snapshots WHERE deployment = ? ORDER BY n DESC"
-        for n, body in self.store.read(query, self.id):
+        for n, body in self.store.snapshots(self.id):
             try:
                 state = codec.decode(body)
                 made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
@@ -88,10 +86,7 @@ class Following:
     def _write_snapshot(self, machine: Machine) -> None:
         """Keep this snapshot and the one before it."""
         body = codec.encode(machine.state_dict() | self._made_by)
-        self.store.write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", self.id, machine.n, body)
-        kept = "SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC LIMIT 2"
-        self.store.write(f"DELETE FROM snapshots WHERE deployment = ? AND n NOT IN ({kept})", self.id, self.id)
-        self.store.hook("after snapshot")
+        self.store.put_snapshot(self.id, machine.n, body)
         self._snapshot_at = machine.n
 
     @contextmanager
@@ -131,15 +126,9 @@ class Following:
     def _lapse(self, machine: Machine) -> None:
         """What waited for a person for too long is not played: the baseline is."""
         if machine.waiting:
-            now = self._now()
+            now = self.store.now()
             for decision in [n for n, deadline in machine.waiting.items() if deadline <= now]:
                 self._write(machine, "lapse", {"decision": decision}, decision)
-
-    def _now(self) -> str:
-        """The time as the journal counts it, which never goes back."""
-        last = self.store.read("SELECT at FROM events ORDER BY n DESC LIMIT 1")
-        now = self.store.clock().astimezone(UTC).isoformat(timespec="microseconds")
-        return max(now, last[0][0]) if last else now
 
     def _steps(self, until: int) -> Callable[[int], Iterator[tuple[int, float, int]]]:
         """All complete steps whose decision was made after an event, as of event `until`."""
@@ -154,15 +143,10 @@ class Following:
 
         return since
 
-    def _about(self, decision: int) -> list[Event]:
-        """The events about a decision after it was made."""
-        rows = self.store.read("SELECT n FROM told WHERE decision = ? ORDER BY n", decision)
-        return [self.store.event(n) for (n,) in rows]
-
     def known(self, decision: int) -> Outcome:
         """What is known of a decision, by the journal."""
         event = self.store.event(decision)
         found, guardrails = outcomes.begin(event), len(self.definition.rules.guardrails)
-        for about in self._about(event.n):
+        for about in self.store.about(event.n):
             found.take(about, guardrails)
         return found

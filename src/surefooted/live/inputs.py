@@ -58,7 +58,7 @@ class Inputs(Following):
     def _number(self, decision: Decision | int) -> int:
         """The id of a decision of this deployment."""
         n = decision.id if isinstance(decision, Decision) else decision
-        if not self.store.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", n, self.id):
+        if not self.store.has_decision(n, self.id):
             raise InvalidInput("no such decision", [f"{self.name} has made no decision {n}"])
         return n
 
@@ -68,11 +68,10 @@ class Inputs(Following):
             return self._number(decision)
         if site is None or key is None:
             raise InvalidInput("no such decision", ["give the decision, its id, or the site and key of its question"])
-        query = "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND key = ?"
-        found = self.store.read(query, self.id, self._site(machine, site), str(key))
-        if not found:
+        found = self.store.decision_for(self.id, self._site(machine, site), str(key))
+        if found is None:
             raise InvalidInput("no such decision", [f"nothing was asked at site {site} with key {key!r}"])
-        return int(found[0][0])
+        return found
 
     def _open(self, machine: Machine, n: int) -> int:
         """A decision, if its outcome is not complete."""

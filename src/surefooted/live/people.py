@@ -108,7 +108,7 @@ class People(Inputs):
                 )
             self._write(machine, kind, {"decision": n, "who": who, "note": note}, n)
             return from_event(
-                machine.sites[machine.fleet.open[n].site].name, self.store.event(n), self.space, self._about(n)
+                machine.sites[machine.fleet.open[n].site].name, self.store.event(n), self.space, self.store.about(n)
             )
 
     def trust(

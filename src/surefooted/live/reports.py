@@ -25,7 +25,7 @@ class Reports(Following):
         if event.kind != "ask" or event.deployment != self.id:
             raise InvalidInput("no such decision", [f"{self.name} has made no decision {id}"])
         name = self._followed().sites[event.body["site"]].name
-        return from_event(name, event, self.space, self._about(id))
+        return from_event(name, event, self.space, self.store.about(id))
 
     def _followed(self) -> Any:
         """The machine, up to date."""

@@ -1,39 +1,25 @@
-"""One SQLite file: deployments, an append-only journal of events with a hash chain, and snapshots.
+"""What every store does, whichever database holds it: deployments, an append-only journal of events with a hash chain.
 
-Every event is on disk before anybody is told of it: the write-ahead log is synchronised at each commit. Transactions
-begin with BEGIN IMMEDIATE, so that processes and threads write one after the other. The tables `decisions` and `told`
-are an index of the journal, and `snapshots` may be deleted at any time.
+Every event is on disk before anybody is told of it, and transactions follow one another: processes and threads take
+turns. The tables `decisions` and `told` are an index of the journal, and `snapshots` may be deleted at any time.
+Statements are written with `?` for each value, in the SQL that all databases share.
 """
 
 import hashlib
 import json
-import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefooted.errors import SurefootedError, UnreadableFile
+from surefooted.errors import SurefootedError
 
-SCHEMA = 2
-APPLICATION = 0x53466F74  # "SFot": which program's file this is
+SCHEMA = 3  # the version of the tables
+APPLICATION = 0x53466F74  # "SFot": which program's tables these are
 BUSY = 60.0  # seconds to wait for another process
 GENESIS = b"\0" * 32  # the hash before the first event
-
-TABLES = """
-CREATE TABLE events (n INTEGER PRIMARY KEY, deployment INTEGER NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
-                     body TEXT NOT NULL, hash BLOB NOT NULL);
-CREATE TABLE deployments (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,
-                          definition BLOB NOT NULL);
-CREATE TABLE decisions (n INTEGER PRIMARY KEY, deployment INTEGER NOT NULL, site INTEGER NOT NULL, key TEXT NOT NULL,
-                        UNIQUE (deployment, site, key));
-CREATE TABLE told (decision INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (decision, n)) WITHOUT ROWID;
-CREATE TABLE snapshots (deployment INTEGER NOT NULL, n INTEGER NOT NULL, body BLOB NOT NULL,
-                        PRIMARY KEY (deployment, n));
-"""
-MIGRATIONS = {1: "CREATE INDEX events_of_deployment ON events (deployment, n);"}  # from this schema to the next
 
 
 class StoreFault(SurefootedError):
@@ -50,6 +36,14 @@ class Event(NamedTuple):
     body: dict[str, Any]
 
 
+class Head(NamedTuple):
+    """The end of the journal: number, time and hash of the last event."""
+
+    n: int
+    at: str
+    hash: bytes
+
+
 def chain(before: bytes, n: int, deployment: int, at: str, kind: str, body: str) -> bytes:
     """The hash of an event: of the hash before it, and of all that it says."""
     return hashlib.sha256(before + f"{n}\n{deployment}\n{at}\n{kind}\n{body}".encode()).digest()
@@ -60,108 +54,78 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-class Store:
-    """A store on disk; `surefooted.live.open` opens one. Threads may share it.
+class Store(ABC):
+    """Deployments and their journal in a database. Threads may share a store.
 
     Parameters
     ----------
-    path : of the file; it is created if it does not exist
+    name : of the store, for people; without secrets
     clock : returns the time, in UTC
     hook : called with the name of each point at which a process may die; for tests
 
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        clock: Callable[[], datetime] = system_clock,
-        hook: Callable[[str], None] | None = None,
+        self, name: str, clock: Callable[[], datetime] = system_clock, hook: Callable[[str], None] | None = None
     ) -> None:
-        self.path, self.clock, self.lock = Path(path), clock, threading.RLock()
+        self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
-        try:
-            self._db = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-                self._db.execute(f"PRAGMA {setting}")
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            raise UnreadableFile(f"{self.path} cannot be opened as a store: {error}") from error
 
-    def _prepare(self) -> None:
-        """Create the tables, or bring those of an older version up to date."""
-        with self.transaction():
-            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-            mark = int(self._db.execute("PRAGMA application_id").fetchone()[0])
-            empty = not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
-            if not empty and mark != APPLICATION:
-                raise UnreadableFile(f"{self.path} is a database, but no store of surefooted")
-            if version > SCHEMA:
-                found = f"it has version {version}, and this surefooted reads versions up to {SCHEMA}"
-                raise UnreadableFile(f"{self.path} was written by a newer surefooted: {found}. Update surefooted")
-            if empty:
-                for statement in TABLES.split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id = {APPLICATION}")
-                version = 1
-            for step in range(version, SCHEMA):
-                self.hook(f"migrate {step}")
-                self._db.execute(MIGRATIONS[step])
-            if version < SCHEMA:
-                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+    # What a database must be able to do.
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, and on disk when it ends; one process and thread at a time."""
-        with self.lock:
-            try:
-                self.hook("before begin")
-                self._db.execute("BEGIN IMMEDIATE")
-                try:
-                    yield
-                    self.hook("before commit")
-                    self._db.execute("COMMIT")
-                    self.hook("after commit")
-                except BaseException:
-                    with suppress(sqlite3.Error):
-                        if self._db.in_transaction:
-                            self._db.execute("ROLLBACK")
-                    raise
-            except sqlite3.Error as error:
-                raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error
+
+    @abstractmethod
+    def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query; `?` stands for each value."""
+
+    @abstractmethod
+    def write(self, statement: str, *values: Any) -> None:
+        """Change something other than the journal; only within a transaction. `?` stands for each value."""
+
+    @abstractmethod
+    def faults(self) -> list[str]:
+        """What the database itself finds wrong with its files."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it."""
+
+    # The journal.
+
+    def head(self) -> Head:
+        """The end of the journal."""
+        rows = self.read("SELECT n, at, hash FROM events ORDER BY n DESC LIMIT 1")
+        return Head(*rows[0]) if rows else Head(0, "", GENESIS)
 
     def append(self, deployment: int, kind: str, body: dict[str, Any]) -> Event:
         """Add an event to the journal; only within a transaction."""
-        last = self._db.execute("SELECT n, at, hash FROM events ORDER BY n DESC LIMIT 1").fetchone()
-        n, before, digest = (0, "", GENESIS) if last is None else last
+        n, before, digest = self.head()
         at = max(self.clock().astimezone(UTC).isoformat(timespec="microseconds"), before)  # clocks may jump back
         text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         row = (n + 1, deployment, at, kind, text)
         self.hook("before event")
-        self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (*row, chain(digest, *row)))
+        self.write("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", *row, chain(digest, *row))
         self.hook("after event")
         return Event(n + 1, deployment, at, kind, body)
 
-    def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
-        """Make a decision findable by its key."""
-        self._db.execute("INSERT INTO decisions VALUES (?, ?, ?, ?)", (n, deployment, site, key))
-        self.hook("after index")
+    def now(self) -> str:
+        """The time as the journal counts it, which never goes back."""
+        return max(self.clock().astimezone(UTC).isoformat(timespec="microseconds"), self.head().at)
 
-    def index_told(self, decision: int, n: int) -> None:
-        """Make an event findable by the decision that it is about."""
-        self._db.execute("INSERT INTO told VALUES (?, ?)", (decision, n))
-        self.hook("after index")
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        return int(self.read("SELECT coalesce(max(n), 0) FROM events")[0][0])
 
-    def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
-        with self.lock:
-            try:
-                return self._db.execute(query, values).fetchall()
-            except sqlite3.Error as error:
-                raise StoreFault(f"{self.path} cannot be read: {error}") from error
-
-    def write(self, statement: str, *values: Any) -> None:
-        """Change something other than the journal; only within a transaction."""
-        self._db.execute(statement, values)
+    def lines(self, after: int = 0, chunk: int = 4_096) -> Iterator[tuple[int, int, str, str, str, bytes]]:
+        """The events after event `after` as they are written down, with their hashes."""
+        query = f"SELECT n, deployment, at, kind, body, hash FROM events WHERE n > ? ORDER BY n LIMIT {chunk}"
+        while rows := self.read(query, after):
+            yield from rows
+            after = rows[-1][0]
 
     def events(self, deployment: int | None = None, after: int = 0, chunk: int = 4_096) -> Iterator[Event]:
         """The events after event `after`, in order; of one deployment or of all. Others may write meanwhile."""
@@ -184,14 +148,75 @@ class Store:
             found: dict[str, Any] = json.loads(body)
             return found
         except (ValueError, TypeError) as error:
-            raise StoreFault(f"{self.path}: event {n} was damaged, and cannot be read: {error}") from error
+            raise StoreFault(f"{self.name}: event {n} was damaged, and cannot be read: {error}") from error
 
-    @property
-    def last(self) -> int:
-        """The number of the last event."""
-        return int(self.read("SELECT coalesce(max(n), 0) FROM events")[0][0])
+    # The index of the journal.
 
-    def close(self) -> None:
-        """Close the file."""
-        with self.lock:
-            self._db.close()
+    def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
+        """Make a decision findable by its key."""
+        self.write("INSERT INTO decisions VALUES (?, ?, ?, ?)", n, deployment, site, key)
+        self.hook("after index")
+
+    def index_told(self, decision: int, n: int) -> None:
+        """Make an event findable by the decision that it is about."""
+        self.write("INSERT INTO told VALUES (?, ?)", decision, n)
+        self.hook("after index")
+
+    def decision_for(self, deployment: int, site: int, key: str) -> int | None:
+        """The decision for a key at a site, if one was made."""
+        query = "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND key = ?"
+        found = self.read(query, deployment, site, key)
+        return int(found[0][0]) if found else None
+
+    def has_decision(self, n: int, deployment: int) -> bool:
+        """Whether event n is a decision of a deployment."""
+        return bool(self.read("SELECT 1 FROM decisions WHERE n = ? AND deployment = ?", n, deployment))
+
+    def about(self, decision: int) -> list[Event]:
+        """The events about a decision after it was made."""
+        rows = self.read("SELECT n FROM told WHERE decision = ? ORDER BY n", decision)
+        return [self.event(n) for (n,) in rows]
+
+    def indexed_decisions(self) -> set[tuple[Any, ...]]:
+        """All decisions of the index: number, deployment, site, key."""
+        return set(self.read("SELECT n, deployment, site, key FROM decisions"))
+
+    def indexed_told(self) -> set[tuple[Any, ...]]:
+        """All of the index of what is about which decision: decision, event."""
+        return set(self.read("SELECT decision, n FROM told"))
+
+    # Deployments and their snapshots.
+
+    def add_definition(self, name: str, fingerprint: str, definition: bytes) -> int:
+        """Keep the definition of a new deployment; its number."""
+        id_ = int(self.read("SELECT coalesce(max(id), 0) + 1 FROM deployments")[0][0])
+        self.write("INSERT INTO deployments VALUES (?, ?, ?, ?)", id_, name, fingerprint, definition)
+        return id_
+
+    def find_definition(self, name: str) -> tuple[int, bytes] | None:
+        """The number and definition of a deployment, if there is one of that name."""
+        found = self.read("SELECT id, definition FROM deployments WHERE name = ?", name)
+        return (int(found[0][0]), found[0][1]) if found else None
+
+    def definitions(self) -> list[tuple[int, str, str, bytes]]:
+        """Number, name, fingerprint and definition of each deployment, in order."""
+        rows = self.read("SELECT id, name, fingerprint, definition FROM deployments ORDER BY id")
+        return [(int(id_), name, fingerprint, definition) for id_, name, fingerprint, definition in rows]
+
+    def names(self) -> list[str]:
+        """The names of all deployments, in order."""
+        return [name for (name,) in self.read("SELECT name FROM deployments ORDER BY id")]
+
+    def snapshots(self, deployment: int) -> Iterator[tuple[int, bytes]]:
+        """The snapshots of a deployment, the newest first: after which event, and of what."""
+        for (n,) in self.read("SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC", deployment):
+            for (body,) in self.read("SELECT body FROM snapshots WHERE deployment = ? AND n = ?", deployment, n):
+                yield int(n), body
+
+    def put_snapshot(self, deployment: int, n: int, body: bytes) -> None:
+        """Keep this snapshot and the one before it."""
+        replace = "ON CONFLICT (deployment, n) DO UPDATE SET body = excluded.body"
+        self.write(f"INSERT INTO snapshots VALUES (?, ?, ?) {replace}", deployment, n, body)
+        kept = "SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC LIMIT 2"
+        self.write(f"DELETE FROM snapshots WHERE deployment = ? AND n NOT IN ({kept})", deployment, deployment)
+        self.hook("after snapshot")

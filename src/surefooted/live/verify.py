@@ -26,37 +26,34 @@ class Verification:
 
 
 def check_file(store: Store, seen: Verification) -> None:
-    """Whether the database is sound, page by page."""
-    seen.faults += [f"the file: {line}" for (line,) in store.read("PRAGMA integrity_check(20)") if line != "ok"]
+    """Whether the database finds its own files sound."""
+    seen.faults += store.faults()
 
 
 def check_chain(store: Store, seen: Verification) -> None:
     """Whether each event is the one that was written after the event before it, and is in the index."""
     digest, n, at = GENESIS, 0, ""
-    decisions, told = set(store.read("SELECT n, deployment, site, key FROM decisions")), set[tuple[int, int]]()
-    while rows := store.read(
-        "SELECT n, deployment, at, kind, body, hash FROM events WHERE n > ? ORDER BY n LIMIT 4096", n
-    ):
-        for number, deployment, time, kind, body, written in rows:
-            if number != n + 1:
-                seen.faults.append(
-                    f"event {n + 1} is missing" + (f", and so are those up to {number - 1}" if number > n + 2 else "")
-                )
-            n, digest = number, chain(digest, number, deployment, time, kind, body)
-            if digest != written:
-                seen.faults.append(
-                    f"event {n} ({kind}, {time}): was changed after it was written, or the one before it was"
-                )
-                digest = written
-            if time < at:
-                seen.faults.append(f"event {n}: has an earlier time than the one before it")
-            at, seen.events = time, seen.events + 1
-            try:
-                told |= _indexed(n, deployment, kind, json.loads(body), decisions, seen)
-            except (ValueError, KeyError, TypeError) as error:
-                seen.faults.append(f"event {n} ({kind}): cannot be read: {error}")
+    decisions, told = store.indexed_decisions(), set[tuple[int, int]]()
+    for number, deployment, time, kind, body, written in store.lines():
+        if number != n + 1:
+            seen.faults.append(
+                f"event {n + 1} is missing" + (f", and so are those up to {number - 1}" if number > n + 2 else "")
+            )
+        n, digest = number, chain(digest, number, deployment, time, kind, body)
+        if digest != written:
+            seen.faults.append(
+                f"event {n} ({kind}, {time}): was changed after it was written, or the one before it was"
+            )
+            digest = written
+        if time < at:
+            seen.faults.append(f"event {n}: has an earlier time than the one before it")
+        at, seen.events = time, seen.events + 1
+        try:
+            told |= _indexed(n, deployment, kind, json.loads(body), decisions, seen)
+        except (ValueError, KeyError, TypeError) as error:
+            seen.faults.append(f"event {n} ({kind}): cannot be read: {error}")
     seen.faults += [f"decision {row[0]} is in the index, and no event made it" for row in sorted(decisions)]
-    listed = set(store.read("SELECT decision, n FROM told"))
+    listed = store.indexed_told()
     seen.faults += [f"event {n} about decision {d} is missing in the index" for d, n in sorted(told - listed)]
     seen.faults += [f"event {n} is not about decision {d}, as the index says" for d, n in sorted(listed - told)]
 
@@ -76,12 +73,13 @@ def _indexed(
 
 def check_definitions(store: Store, seen: Verification) -> None:
     """Whether each deployment is what its event says."""
+    definitions = {id_: (definition, fingerprint) for id_, _, fingerprint, definition in store.definitions()}
     for event in store.events():
         if event.kind == "deployment":
-            found = store.read("SELECT definition, fingerprint FROM deployments WHERE id = ?", event.deployment)
-            if not found or hashlib.sha256(found[0][0]).hexdigest() != event.body["definition"]:
+            found = definitions.get(event.deployment)
+            if found is None or hashlib.sha256(found[0]).hexdigest() != event.body["definition"]:
                 seen.faults.append(f"deployment {event.body['name']}: its definition was changed or is missing")
-            elif found[0][1] != event.body["fingerprint"]:
+            elif found[1] != event.body["fingerprint"]:
                 seen.faults.append(f"deployment {event.body['name']}: its fingerprint was changed")
 
 
