@@ -48,11 +48,11 @@ def _user() -> str:
 
 
 @contextmanager
-def opened(path: Path, create: bool = False) -> "Iterator[LiveStore]":
-    """The store in a file; only `init` and `rehearse` create one."""
+def opened(path: Path | str, create: bool = False) -> "Iterator[LiveStore]":
+    """The store in a file or at an address; only `init` and `rehearse` create one."""
     from surefooted import live
 
-    if not create and not path.exists():
+    if not create and "://" not in str(path) and not Path(path).exists():
         raise SurefootedError(f"there is no store {path}; create one: surefooted live init PROBLEM.toml --store {path}")
     with live.open(path) as store:
         yield store

@@ -84,9 +84,13 @@ class SQLiteStore(Store):
     def transaction(self) -> Iterator[None]:
         """All or nothing, and on disk when it ends; one process and thread at a time."""
         with self.lock:
+            if self._inside:  # a part of a larger one, which commits
+                yield
+                return
             try:
                 self.hook("before begin")
                 self._db.execute("BEGIN IMMEDIATE")
+                self._inside = True
                 try:
                     yield
                     self.hook("before commit")
@@ -97,6 +101,8 @@ class SQLiteStore(Store):
                         if self._db.in_transaction:
                             self._db.execute("ROLLBACK")
                     raise
+                finally:
+                    self._inside = False
             except sqlite3.Error as error:
                 raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error
 

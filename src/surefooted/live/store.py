@@ -8,6 +8,7 @@ Statements are written with `?` for each value, in the SQL that all databases sh
 import hashlib
 import json
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -70,12 +71,16 @@ class Store(ABC):
     ) -> None:
         self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
+        self._inside = False  # a transaction, held by the thread that has the lock
 
     # What a database must be able to do.
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing, and on disk when it ends; one process and thread at a time."""
+        """All or nothing, and on disk when it ends; one process and thread at a time.
+
+        A transaction within a transaction is a part of it: all of it is written when the outer one ends, or nothing.
+        """
 
     @abstractmethod
     def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -119,6 +124,13 @@ class Store(ABC):
     def last(self) -> int:
         """The number of the last event."""
         return int(self.read("SELECT coalesce(max(n), 0) FROM events")[0][0])
+
+    def wait(self, since: int, timeout: float) -> int:
+        """The number of the last event, as soon as it is larger than `since`, or after so many seconds."""
+        until = time.monotonic() + timeout
+        while (last := self.last) <= since and time.monotonic() < until:
+            time.sleep(0.02)
+        return last
 
     def lines(self, after: int = 0, chunk: int = 4_096) -> Iterator[tuple[int, int, str, str, str, bytes]]:
         """The events after event `after` as they are written down, with their hashes."""

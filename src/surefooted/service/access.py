@@ -79,6 +79,14 @@ def check(held: Context, secret: str, where: str) -> Token:
     return found
 
 
+def still_valid(held: Context, token: Token) -> Token:
+    """The token as it is now; refused if it was revoked or has expired meanwhile."""
+    now = next((found for found in tokens.listed(held.store) if found.name == token.name), None)
+    if now is None or not now.is_valid(held.store.clock()):
+        raise Refusal(401, "unauthorised", "the token is not valid any more", f"The token {token.name} has ended.")
+    return now
+
+
 def permit(request: Request, token: Token, what: str) -> Token:
     """The token, if its role may do this."""
     if token.role not in CAN[what]:

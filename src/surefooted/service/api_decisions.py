@@ -39,15 +39,22 @@ def tell(deployment: Deployment, body: Told, who: Annotated[Call, call("use")]) 
 def list_decisions(
     deployment: Deployment,
     who: Annotated[Call, call("read")],
-    after: Annotated[int | None, Query(ge=0, lt=2**63, description="Only decisions after this one, oldest first.")] = None,
-    before: Annotated[int | None, Query(ge=1, lt=2**63, description="Only decisions before this one, newest first.")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, lt=2**63, description="Only decisions after this one, oldest first.")
+    ] = None,
+    before: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="Only decisions before this one, newest first.")
+    ] = None,
     site: Annotated[Name | None, Query(description="Only decisions of this site.")] = None,
     limit: Limit = None,
 ) -> Any:
     """Decisions with what came of them: oldest first, or with `before` newest first."""
     advisor, most = who.advisor(deployment), limit or who.limit
     forward = before is None
-    where, values = ["deployment = ?", "n > ?" if forward else "n < ?"], [advisor.id, (after or 0) if forward else before]
+    where, values = (
+        ["deployment = ?", "n > ?" if forward else "n < ?"],
+        [advisor.id, (after or 0) if forward else before],
+    )
     if site is not None:
         with advisor.store.lock:
             where.append("site = ?")
@@ -98,4 +105,6 @@ def _site_of(advisor: Advisor, number: int) -> str:
 
 def _listed(advisor: Advisor, number: int) -> dict[str, Any]:
     """A decision and what came of it."""
-    return answers.decision(advisor, advisor.decision(number)) | {"outcome": answers.outcome(advisor, advisor.known(number))}
+    return answers.decision(advisor, advisor.decision(number)) | {
+        "outcome": answers.outcome(advisor, advisor.known(number))
+    }

@@ -150,5 +150,3 @@ def _small(told: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(size, int) or size > LARGEST:
             raise InvalidInput("this definition cannot be read", [f"sizes of noise must be at most {LARGEST}"])
     return told
-
-

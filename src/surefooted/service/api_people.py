@@ -20,9 +20,7 @@ def approve(deployment: Deployment, number: Number, body: By, who: Operator) -> 
     """Say yes: what was proposed is played."""
     advisor = who.advisor(deployment)
     name = who.by(body.who)
-    return who.once(
-        body, advisor, lambda: answers.decision(advisor, advisor.approve(number, who=name, note=body.note))
-    )
+    return who.once(body, advisor, lambda: answers.decision(advisor, advisor.approve(number, who=name, note=body.note)))
 
 
 @router.post("/decisions/{number}/reject", response_model=Answered)
@@ -87,7 +85,7 @@ def relocate(deployment: Deployment, body: Relocation, who: Operator) -> Any:
 @router.post("/trust", response_model=Done)
 def trust(deployment: Deployment, body: Trust, who: Operator) -> Any:
     """Go on after an alarm or a contradiction."""
-    given = {"keep_since": body.keep_since, "knowledge": body.knowledge}
+    given: dict[str, Any] = {"keep_since": body.keep_since, "knowledge": body.knowledge}
     return _do(who, deployment, body, lambda advisor, by: advisor.trust(**given, **by))
 
 

@@ -73,7 +73,7 @@ def export(
     advisor = who.advisor(deployment)
     headers = {"Content-Disposition": f'attachment; filename="decisions.{format}"'}
     if format == "parquet":
-        file = tempfile.NamedTemporaryFile(suffix=".parquet")  # noqa: SIM115 closed when it was sent
+        file = tempfile.NamedTemporaryFile(suffix=".parquet")
         with _alone(who):
             advisor.export(file.name, "parquet")
         return FileResponse(file.name, 200, headers, TYPES[format], background=BackgroundTask(file.close))
@@ -140,5 +140,3 @@ def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
             yield "".join(held).encode()
             held, size = [], 0
     yield "".join(held).encode()
-
-

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from surefooted.service import answers, tokens
-from surefooted.service.answers import Tokens, TokenMade, TokenTold
+from surefooted.service.answers import TokenMade, Tokens, TokenTold
 from surefooted.service.calls import PROBLEMS, Call, call
 from surefooted.service.errors import not_found
 from surefooted.service.models import NewToken

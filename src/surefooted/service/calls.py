@@ -13,7 +13,9 @@ from surefooted.service.context import Context, context
 from surefooted.service.tokens import Token
 
 KEY = r"^[\x21-\x7e]{1,200}$"
-Deployment = Annotated[str, Path(min_length=1, max_length=200, description="The name of a deployment.", examples=["shop"])]
+Deployment = Annotated[
+    str, Path(min_length=1, max_length=200, description="The name of a deployment.", examples=["shop"])
+]
 Number = Annotated[int, Path(ge=1, lt=2**63, description="The number of a decision.", examples=[4])]
 After = Annotated[int, Query(ge=0, lt=2**63, description="Only what comes after this number.")]
 Limit = Annotated[int | None, Query(ge=1, le=1_000, description="How many rows at most.")]

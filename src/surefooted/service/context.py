@@ -47,7 +47,7 @@ class Context:
             if found is not None:
                 self._advisors[name] = found
                 return found
-        if not self.store.read("SELECT 1 FROM deployments WHERE name = ?", name):
+        if self.store.find_definition(name) is None:
             raise not_found("no such deployment", f"There is no deployment {name!r}.")
         made = self.store.deployment(name)
         with self._lock:

@@ -1,7 +1,7 @@
 """Errors over HTTP: problem details (RFC 9457) with the sentences of the library.
 
-`type` says which kind it is, `title` what is refused, `detail` is for people, `faults` are all the reasons and `hint` is
-what to do. Nothing else is told: no path of this machine, no traceback, no secret.
+`type` says which kind it is, `title` what is refused, `detail` is for people, `faults` are all the reasons, and `hint`
+is what to do. Nothing else is told: no path of this machine, no traceback, no secret.
 """
 
 import json
@@ -98,5 +98,5 @@ async def handle(request: Request, error: Exception) -> Response:
 
 def install(app: FastAPI) -> None:
     """Let every error of an app be answered with a problem."""
-    for kind in (SurefootedError, RequestValidationError, HTTPException, Exception):
+    for kind in (SurefootedError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle)

@@ -16,19 +16,27 @@ from surefooted.live.store import Store
 from surefooted.service.errors import Refusal
 
 KEPT = timedelta(days=2)  # how long a key is remembered
+TABLE = """CREATE TABLE IF NOT EXISTS requests (token TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,
+           answer TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (token, key))"""
+
+
+def prepare(store: Store) -> None:
+    """Create the table, if there is none; it is no part of the journal."""
+    with store.transaction():
+        store.write(TABLE)
 
 
 def once(store: Store, advisor: Advisor | None, named: tuple[str, str, str], do: Callable[[], Any]) -> Any:
     """Do a command, or answer as the first time; `named` is the token's name, the key, and all of the request."""
     token, key, what = named
-    digest, now = hashlib.sha256(what.encode()).digest(), store.clock().astimezone(UTC)
+    digest, now = hashlib.sha256(what.encode()).hexdigest(), store.clock().astimezone(UTC)
     before = (now - KEPT).isoformat(timespec="microseconds")
     with store.lock:
         try:
             with store.transaction():
                 rows = store.read("SELECT digest, answer FROM requests WHERE token = ? AND key = ?", token, key)
                 if rows:
-                    if not hmac.compare_digest(bytes(rows[0][0]), digest):
+                    if not hmac.compare_digest(str(rows[0][0]), digest):
                         detail = "This Idempotency-Key was sent before, with another request. Use a new one."
                         raise Refusal(422, "key-used", "this key belongs to another request", detail)
                     return json.loads(rows[0][1])
@@ -36,7 +44,9 @@ def once(store: Store, advisor: Advisor | None, named: tuple[str, str, str], do:
                 store.write("DELETE FROM requests WHERE created < ?", before)
                 told = json.dumps(answer, ensure_ascii=False)
                 values = (token, key, digest, told, now.isoformat(timespec="microseconds"))
-                store.write("INSERT INTO requests (token, key, digest, answer, created) VALUES (?, ?, ?, ?, ?)", *values)
+                store.write(
+                    "INSERT INTO requests (token, key, digest, answer, created) VALUES (?, ?, ?, ?, ?)", *values
+                )
                 return answer
         except BaseException:
             if advisor is not None:
