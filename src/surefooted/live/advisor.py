@@ -77,7 +77,7 @@ class Advisor(People, Reports):
             self.store.index_told(leads, n)
         if waits:
             machine.waiting[n] = deadline
-        machine.n = n
+        machine.note(event)
         self._note_alarm(machine, alarm)
         return from_event(where.name, event, space, [])
 

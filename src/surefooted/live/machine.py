@@ -13,6 +13,7 @@ from surefooted.knowledge.belief import AS_BUILT
 from surefooted.live.decision import Mode
 from surefooted.live.definition import Definition, knowledge_as_plain, knowledge_from_plain
 from surefooted.live.store import Event
+from surefooted.live.tracks import Tracks
 
 Steps = Callable[[int], Iterable[tuple[int, float, int]]]  # all complete steps since an event
 
@@ -48,6 +49,7 @@ class Machine:
         self.played: dict[int, int] = {}  # open decisions at which something else was played, and what
         self.noise: dict[int, list[int]] = {}  # of open decisions whose mechanics observe it
         self.outside: list[str] = []  # what happened that no proof covers, since the beginning
+        self.tracks = Tracks()  # for pages
 
     def site(self, name: str) -> int:
         """The number of the site of that name, -1 if there is none."""
@@ -73,7 +75,7 @@ class Machine:
 
     def apply(self, event: Event, steps: Steps) -> Answer | None:
         """Take the effect of an event; the answer to an "ask" as it is computed now."""
-        answer, body = None, event.body
+        answer, body, again = None, event.body, self.tracks.doubts(self, event)
         if event.kind == "ask":
             recorded = (body["pair"], body["departs"] or body["status"] == "waiting")
             answer = self.ask(event.n, body["site"], body["state"], recorded)
@@ -81,8 +83,13 @@ class Machine:
                 self.waiting[event.n] = body["deadline"]
         elif (effect := getattr(self, f"_on_{event.kind}", None)) is not None:
             effect(event, steps)
-        self.n = event.n
+        self.note(event, again)
         return answer
+
+    def note(self, event: Event, again: bool = False) -> None:
+        """The effect of an event has been taken."""
+        self.n = event.n
+        self.tracks.note(self, event, again)
 
     def _on_site(self, event: Event, steps: Steps) -> None:
         self.fleet.add_site()
@@ -192,6 +199,7 @@ class Machine:
         return {name: getattr(self, name) for name in names} | {
             "sites": [asdict(site) for site in self.sites],
             "fleet": fleet,
+            "tracks": self.tracks.state_dict(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -203,3 +211,4 @@ class Machine:
         for name in ("n", "mode", "paused", "waiting", "played", "noise", "outside"):
             setattr(self, name, state[name])
         self.sites = [LiveSite(**site) for site in state["sites"]]
+        self.tracks.load(state["tracks"])

@@ -28,7 +28,8 @@ CREATE TABLE snapshots (deployment INTEGER NOT NULL, n INTEGER NOT NULL, body BL
 MIGRATIONS = {  # from this version to the next
     1: "CREATE INDEX events_of_deployment ON events (deployment, n)",
     2: """CREATE TABLE tokens (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, role TEXT NOT NULL, sites TEXT,
-                               digest BLOB NOT NULL UNIQUE, created TEXT NOT NULL, expires TEXT, revoked TEXT)""",
+                               digest BLOB NOT NULL UNIQUE, created TEXT NOT NULL, expires TEXT, revoked TEXT);
+          CREATE INDEX decisions_of_site ON decisions (deployment, site, n)""",
 }
 
 
@@ -76,7 +77,8 @@ class SQLiteStore(Store):
                 version = 1
             for step in range(version, SCHEMA):
                 self.hook(f"migrate {step}")
-                self._db.execute(MIGRATIONS[step])
+                for statement in MIGRATIONS[step].split(";"):
+                    self._db.execute(statement)
             if version < SCHEMA:
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
