@@ -107,7 +107,7 @@ class SiteFacts:
 
 
 class Tracks:
-    """The tracks of all accounts, by site (-1: shared by all) and number (0: the reward), and the facts of all sites."""
+    """The tracks of all accounts, by site (-1: all share it) and number (0: the reward), and the facts of all sites."""
 
     def __init__(self) -> None:
         self.accounts: dict[tuple[int, int], Track] = {}
@@ -136,7 +136,7 @@ class Tracks:
 
     def note(self, machine: "Machine", event: Event, again: bool) -> None:
         """Take an event, whose effect the machine has taken; `again` is what `doubts` said before that."""
-        kind, body = event.kind, event.body
+        kind = event.kind
         if kind in PEOPLE:
             self.people = [*self.people[1 - RECENT :], event.n]
         if kind == "site":

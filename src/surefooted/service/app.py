@@ -19,6 +19,10 @@ from surefooted.service import (
     api_tokens,
     errors,
     idempotency,
+    pages,
+    pages_actions,
+    pages_rendering,
+    pages_session,
 )
 from surefooted.service.access import Bucket
 from surefooted.service.context import Context
@@ -28,6 +32,7 @@ from surefooted.service.metrics import Metrics
 from surefooted.service.settings import Settings
 
 ROUTERS = (api_deployments, api_decisions, api_people, api_reports, api_events, api_tokens, api_operations)
+PAGES = (pages, pages_actions, pages_rendering)
 ABOUT = "Ask what to do, tell what came of it. Every answer is on disk before it is sent (docs/service.md)."
 
 
@@ -47,6 +52,7 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     held.hub = Hub(store)
     held.metrics = Metrics(held)
     idempotency.prepare(store)
+    pages_session.prepare(store)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -60,7 +66,7 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
                   redoc_url=None, openapi_url="/v1/openapi.json")  # fmt: skip
     app.state.context = held
     errors.install(app)
-    for part in ROUTERS:
+    for part in (*ROUTERS, *PAGES):
         app.include_router(part.router)
     guarded: Any = Guard
     app.add_middleware(guarded, held=held)

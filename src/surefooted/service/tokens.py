@@ -116,6 +116,12 @@ def listed(store: Store) -> list[Token]:
     return [_token(row) for row in store.read(f"SELECT {COLUMNS} FROM tokens ORDER BY id")]
 
 
+def named(store: Store, name: str) -> Token | None:
+    """The token of that name, valid or not."""
+    rows = store.read(f"SELECT {COLUMNS} FROM tokens WHERE name = ?", name)
+    return _token(rows[0]) if rows else None
+
+
 def revoke(store: Store, name: str) -> Token:
     """Make a token useless from now on; to revoke it again changes nothing."""
     with store.transaction():
