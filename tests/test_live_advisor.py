@@ -12,6 +12,12 @@ import surefooted as sf
 from live_help import Clock, deployed, known, replayed, shop, state_of
 
 
+@pytest.fixture
+def place(anywhere):
+    """Each test runs on every database."""
+    return anywhere
+
+
 def play(advisor, problem, steps, seed=0, site="a", s=None):
     """Ask and tell in order, complete; the pairs that were played."""
     rng, s, pairs = np.random.default_rng(seed), problem.start if s is None else s, []

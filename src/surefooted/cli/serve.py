@@ -98,7 +98,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead
 @token.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(["read", "use", "operate", "administer"]), required=True,
-              help="read: see everything; use: ask and tell; operate: and what people do; administer: all.")  # fmt: skip
+              help="read: see all; use: ask and tell; operate: and what people do; administer: all.")  # fmt: skip
 @click.option("--site", "sites", nargs=2, multiple=True, metavar="DEPLOYMENT SITE",
               help="For the role use: a site at which it may ask and tell; repeatable.")  # fmt: skip
 @click.option("--deployment", "deployments", multiple=True, metavar="NAME",

@@ -5,14 +5,15 @@ threads write one after the other.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from surefooted.errors import UnreadableFile
-from surefooted.live.store import APPLICATION, BUSY, SCHEMA, Store, StoreFault, system_clock
+from surefooted.live.deployments import LiveStore
+from surefooted.live.store import APPLICATION, BUSY, SCHEMA, Head, Store, StoreFault, system_clock
 
 TABLES = """
 CREATE TABLE events (n INTEGER PRIMARY KEY, deployment INTEGER NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
@@ -50,6 +51,7 @@ class SQLiteStore(Store):
     ) -> None:
         super().__init__(str(path), clock, hook)
         self.path = Path(path)
+        self._written = 0  # the last event of this transaction
         try:
             self._db = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
             for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
@@ -96,6 +98,8 @@ class SQLiteStore(Store):
                     self.hook("before commit")
                     self._db.execute("COMMIT")
                     self.hook("after commit")
+                    if self._written:
+                        self.announce(self._written)
                 except BaseException:
                     with suppress(sqlite3.Error):
                         if self._db.in_transaction:
@@ -103,6 +107,7 @@ class SQLiteStore(Store):
                     raise
                 finally:
                     self._inside = False
+                    self._written = 0
             except sqlite3.Error as error:
                 raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error
 
@@ -118,6 +123,13 @@ class SQLiteStore(Store):
         """Change something other than the journal; only within a transaction. `?` stands for each value."""
         self._db.execute(statement, values)
 
+    def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same statement for each row; only within a transaction."""
+        self._db.executemany(statement, rows)
+
+    def _move_head(self, head: Head) -> None:
+        self._written = head.n
+
     def faults(self) -> list[str]:
         """What SQLite finds wrong with the pages of the file."""
         return [f"the file: {line}" for (line,) in self.read("PRAGMA integrity_check(20)") if line != "ok"]
@@ -126,3 +138,7 @@ class SQLiteStore(Store):
         """Close the file."""
         with self.lock:
             self._db.close()
+
+
+class SQLiteLiveStore(LiveStore, SQLiteStore):
+    """Deployments in an SQLite file; `surefooted.live.open` returns one."""

@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -66,12 +66,16 @@ class Store(ABC):
 
     """
 
+    POLL = 0.05  # seconds between two looks whether another process has written
+
     def __init__(
         self, name: str, clock: Callable[[], datetime] = system_clock, hook: Callable[[str], None] | None = None
     ) -> None:
         self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
         self._inside = False  # a transaction, held by the thread that has the lock
+        self.epoch = 0  # how often the journal was put back to an earlier time
+        self._news, self._announced = threading.Condition(), 0
 
     # What a database must be able to do.
 
@@ -89,6 +93,14 @@ class Store(ABC):
     @abstractmethod
     def write(self, statement: str, *values: Any) -> None:
         """Change something other than the journal; only within a transaction. `?` stands for each value."""
+
+    @abstractmethod
+    def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same statement for each row; only within a transaction."""
+
+    @abstractmethod
+    def _move_head(self, head: Head) -> None:
+        """The journal ends here now, within this transaction."""
 
     @abstractmethod
     def faults(self) -> list[str]:
@@ -112,9 +124,30 @@ class Store(ABC):
         text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         row = (n + 1, deployment, at, kind, text)
         self.hook("before event")
-        self.write("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", *row, chain(digest, *row))
+        digest = chain(digest, *row)
+        self.write("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", *row, digest)
+        self._move_head(Head(n + 1, at, digest))
         self.hook("after event")
         return Event(n + 1, deployment, at, kind, body)
+
+    def announce(self, n: int) -> None:
+        """Event n is in the journal: wake those who wait for it."""
+        with self._news:
+            self._announced = max(self._announced, n)
+            self._news.notify_all()
+
+    def wait(self, since: int, timeout: float) -> int:
+        """The number of the last event: as soon as it is above `since`, or after `timeout` seconds.
+
+        >>> store.wait(since=812, timeout=30.0)  # doctest: +SKIP
+        813
+        """
+        deadline = time.monotonic() + timeout
+        while (last := self.last) <= since and (left := deadline - time.monotonic()) > 0:
+            with self._news:
+                if self._announced <= since:
+                    self._news.wait(min(left, self.POLL))
+        return last
 
     def now(self) -> str:
         """The time as the journal counts it, which never goes back."""
