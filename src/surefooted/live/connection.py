@@ -97,6 +97,11 @@ class Connection:
                 link.close()
             self._all.clear()
 
+    def __del__(self) -> None:
+        """Close the connections of a store that nobody has any more."""
+        if hasattr(self, "_all"):
+            self.close()
+
     def _sent(self, method: str, path: str, body: dict[str, Any] | None, key: str | None = None) -> bytes:
         """The answer to a request, which is sent until there is one."""
         until, pause = time.monotonic() + self.patience, FIRST_PAUSE

@@ -158,13 +158,6 @@ class Store(ABC):
         """The number of the last event."""
         return int(self.read("SELECT coalesce(max(n), 0) FROM events")[0][0])
 
-    def wait(self, since: int, timeout: float) -> int:
-        """The number of the last event, as soon as it is larger than `since`, or after so many seconds."""
-        until = time.monotonic() + timeout
-        while (last := self.last) <= since and time.monotonic() < until:
-            time.sleep(0.02)
-        return last
-
     def lines(self, after: int = 0, chunk: int = 4_096) -> Iterator[tuple[int, int, str, str, str, bytes]]:
         """The events after event `after` as they are written down, with their hashes."""
         query = f"SELECT n, deployment, at, kind, body, hash FROM events WHERE n > ? ORDER BY n LIMIT {chunk}"
