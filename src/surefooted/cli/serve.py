@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from surefooted.cli.live_store import opened
+from surefooted.cli.live_store import STORE, Where, opened
 from surefooted.cli.output import nearest, print_json, print_table
 from surefooted.errors import MissingExtra, SurefootedError
 
 
-def store_argument(path: str | None, store: str | None) -> str:
+def store_argument(path: Where | None, store: Where | None) -> Where:
     """The store that was named, in either way."""
     named = [each for each in (path, store) if each]
     if len(named) != 1:
@@ -18,8 +18,10 @@ def store_argument(path: str | None, store: str | None) -> str:
 
 
 @click.command()
-@click.argument("path", required=False)
-@click.option("--store", envvar="SUREFOOTED_STORE", help="The store, instead of the argument: a file or an address.")
+@click.argument("path", required=False, type=STORE)
+@click.option(
+    "--store", type=STORE, envvar="SUREFOOTED_STORE", help="The store, instead of the argument: a file or an address."
+)
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="On which address; others than this machine's need tokens.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0: any that is free.")
@@ -37,7 +39,7 @@ def store_argument(path: str | None, store: str | None) -> str:
 @click.option("--webhooks", type=click.Path(dir_okay=False), help="A TOML file: whom to tell about alarms.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info",
               show_default=True)  # fmt: skip
-def serve(path: str | None, store: str | None, host: str, port: int, webhooks: str | None, log_level: str,
+def serve(path: Where | None, store: Where | None, host: str, port: int, webhooks: str | None, log_level: str,
           **limits: Any) -> None:  # fmt: skip
     """Offer the advisor over HTTP, with the store in PATH (docs/service.md, docs/operating.md).
 
@@ -91,7 +93,7 @@ def token() -> None:
     """Say who may use a service: create, list and revoke tokens."""
 
 
-_store = click.option("--store", required=True, envvar="SUREFOOTED_STORE", help="The store of the service.")
+_store = click.option("--store", type=STORE, required=True, envvar="SUREFOOTED_STORE", help="The store of the service.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
@@ -108,7 +110,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead
 @_store
 @_json
 def create(name: str, role: Any, sites: tuple[tuple[str, str], ...], deployments: tuple[str, ...], all_sites: bool,
-           days: float | None, store: str, as_json: bool) -> None:  # fmt: skip
+           days: float | None, store: Where, as_json: bool) -> None:  # fmt: skip
     """Create a token and print it, this once. NAME stands in the journal for what is done with it.
 
     \b
@@ -131,7 +133,7 @@ def create(name: str, role: Any, sites: tuple[tuple[str, str], ...], deployments
 @token.command("list")
 @_store
 @_json
-def list_(store: str, as_json: bool) -> None:
+def list_(store: Where, as_json: bool) -> None:
     """List the tokens of a store, without their secrets."""
     from surefooted.live.lines import date
     from surefooted.service import tokens
@@ -158,7 +160,7 @@ def list_(store: str, as_json: bool) -> None:
 @click.argument("name")
 @_store
 @_json
-def revoke(name: str, store: str, as_json: bool) -> None:
+def revoke(name: str, store: Where, as_json: bool) -> None:
     """Revoke a token: from now on it is useless, also in services that are running."""
     from surefooted.service import tokens
 

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from surefooted.errors import MissingExtra
 from surefooted.live.deployments import LiveStore
 from surefooted.live.sqlite_store import SQLiteLiveStore
 from surefooted.live.store import system_clock
+
+if TYPE_CHECKING:
+    from surefooted.live.postgres_store import PostgresLiveStore
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -15,6 +19,23 @@ SCHEMES = ("postgresql://", "postgres://")
 def is_postgres(address: str | Path) -> bool:
     """Whether this is the address of a PostgreSQL store, and no path."""
     return isinstance(address, str) and address.startswith(SCHEMES)
+
+
+def shown(address: str | Path) -> str:
+    """An address for people, without its secrets."""
+    if not is_postgres(address):
+        return str(address)
+    _postgres()
+    from surefooted.live.address import parse
+
+    return parse(str(address)).shown
+
+
+def exists(address: str | Path) -> bool:
+    """Whether there is a store at an address; an error if that cannot be found out."""
+    if not is_postgres(address):
+        return Path(address).exists()
+    return _postgres().is_there(str(address))
 
 
 def open(address: str | Path, clock: Callable[[], datetime] = system_clock) -> LiveStore:
@@ -38,9 +59,14 @@ def open(address: str | Path, clock: Callable[[], datetime] = system_clock) -> L
     """
     if not is_postgres(address):
         return SQLiteLiveStore(address, clock)
+    return _postgres()(str(address), clock)
+
+
+def _postgres() -> "type[PostgresLiveStore]":
+    """What opens PostgreSQL stores, if psycopg is installed."""
     try:
         from surefooted.live.postgres_store import PostgresLiveStore
     except ImportError as error:
         needed = 'a PostgreSQL store needs psycopg: pip install "surefooted[postgres]"'
         raise MissingExtra(f"{needed} ({error})") from error
-    return PostgresLiveStore(str(address), clock)
+    return PostgresLiveStore

@@ -22,7 +22,7 @@ from surefooted.live.address import parse
 from surefooted.live.deployments import LiveStore
 from surefooted.live.listening import Listener
 from surefooted.live.postgres_session import Connection, channel, check_key, connect, last_result, translated
-from surefooted.live.postgres_tables import check_version, prepare
+from surefooted.live.postgres_tables import check_version, prepare, version_of
 from surefooted.live.store import Head, Store, StoreFault, system_clock
 
 PATIENCE = 20.0  # seconds to connect again after a connection was lost
@@ -65,6 +65,16 @@ class PostgresStore(Store):
         except BaseException:
             self.close()
             raise
+
+    @staticmethod
+    def is_there(address: str) -> bool:
+        """Whether there is a store at an address."""
+        where = parse(address)
+        try:
+            with connect(where) as db:
+                return version_of(db, where.shown, where.schema) > 0
+        except psycopg.Error as error:
+            raise UnreadableFile(f"{where.shown} cannot be reached: {where.cleaned(str(error))}") from None
 
     def _words(self, error: BaseException) -> str:
         """What the database says, without secrets."""
@@ -263,9 +273,6 @@ class PostgresStore(Store):
         """The number of the last event."""
         return super().last if self._head is None else self._head.n
 
-    def _move_head(self, head: Head) -> None:
-        self._head = head
-
     def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
         """Make a decision findable by its key."""
         check_key(key)
@@ -289,6 +296,15 @@ class PostgresStore(Store):
                 self._listener = Listener(partial(connect, self._address), channel(self._address), announce)
                 self._listener.start()
         return super().wait(since, timeout)
+
+    def end_at(self, head: Head) -> None:
+        """The journal ends here now, within this transaction."""
+        self._head = head
+
+    def put_tokens(self, rows: list[tuple[Any, ...]]) -> None:
+        """Copy access tokens into an empty store; only within a transaction."""
+        super().put_tokens(rows)
+        self.read("SELECT setval(pg_get_serial_sequence('tokens', 'id'), coalesce(max(id), 0) + 1, false) FROM tokens")
 
     def faults(self) -> list[str]:
         """Whether the end of the journal is where the table `head` says, and whether pages failed their checksum."""

@@ -41,11 +41,11 @@ def prepare(db: Any, name: str, schema: str, hook: Callable[[str], None]) -> Non
         raise UnreadableFile(f"{name} runs with fsync = {fsync}: it may lose what it acknowledged. Turn fsync on")
     if int(version) < 120_000:
         raise UnreadableFile(f"{name} runs PostgreSQL {int(version) // 10_000}: a store needs version 12 or newer")
-    if _version(db, name, schema) == SCHEMA:
+    if version_of(db, name, schema) == SCHEMA:
         return
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (APPLICATION, schema))
-        found = _version(db, name, schema)
+        found = version_of(db, name, schema)
         if found == 0:
             if not db.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone():
                 db.execute(f'CREATE SCHEMA "{schema}"')
@@ -61,7 +61,7 @@ def prepare(db: Any, name: str, schema: str, hook: Callable[[str], None]) -> Non
         db.execute("UPDATE head SET version = %s", (SCHEMA,))
 
 
-def _version(db: Any, name: str, schema: str) -> int:
+def version_of(db: Any, name: str, schema: str) -> int:
     """The version of the tables, 0 if there are none; an error if they are another program's, or a newer version's."""
     tables = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
     if not tables:

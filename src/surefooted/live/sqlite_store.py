@@ -6,7 +6,7 @@ threads write one after the other.
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -127,8 +127,22 @@ class SQLiteStore(Store):
         """The same statement for each row; only within a transaction."""
         self._db.executemany(statement, rows)
 
-    def _move_head(self, head: Head) -> None:
+    def end_at(self, head: Head) -> None:
+        """The journal ends here now, within this transaction."""
         self._written = head.n
+
+    def copy_pages(self, path: Path) -> None:
+        """Copy the file as it is at one moment to a new one; other processes may go on writing."""
+        try:
+            with closing(sqlite3.connect(path)) as target:
+                if str(self.path) == ":memory:":
+                    with self.lock:
+                        self._db.backup(target)
+                else:
+                    with closing(sqlite3.connect(self.path, timeout=BUSY)) as source:
+                        source.backup(target)
+        except sqlite3.Error as error:
+            raise StoreFault(f"{self.path} cannot be copied to {path}: {error}") from error
 
     def faults(self) -> list[str]:
         """What SQLite finds wrong with the pages of the file."""

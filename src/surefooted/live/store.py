@@ -99,7 +99,7 @@ class Store(ABC):
         """The same statement for each row; only within a transaction."""
 
     @abstractmethod
-    def _move_head(self, head: Head) -> None:
+    def end_at(self, head: Head) -> None:
         """The journal ends here now, within this transaction."""
 
     @abstractmethod
@@ -126,7 +126,7 @@ class Store(ABC):
         self.hook("before event")
         digest = chain(digest, *row)
         self.write("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", *row, digest)
-        self._move_head(Head(n + 1, at, digest))
+        self.end_at(Head(n + 1, at, digest))
         self.hook("after event")
         return Event(n + 1, deployment, at, kind, body)
 
@@ -139,8 +139,10 @@ class Store(ABC):
     def wait(self, since: int, timeout: float) -> int:
         """The number of the last event: as soon as it is above `since`, or after `timeout` seconds.
 
-        >>> store.wait(since=812, timeout=30.0)  # doctest: +SKIP
-        813
+        >>> import surefooted as sf
+        >>> with sf.live.open(":memory:") as store:
+        ...     store.wait(since=0, timeout=0.1)
+        0
         """
         deadline = time.monotonic() + timeout
         while (last := self.last) <= since and (left := deadline - time.monotonic()) > 0:
@@ -223,7 +225,7 @@ class Store(ABC):
         """All of the index of what is about which decision: decision, event."""
         return set(self.read("SELECT decision, n FROM told"))
 
-    # Deployments and their snapshots.
+    # Deployments, their snapshots, and access tokens.
 
     def add_definition(self, name: str, fingerprint: str, definition: bytes) -> int:
         """Keep the definition of a new deployment; its number."""
@@ -258,3 +260,11 @@ class Store(ABC):
         kept = "SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC LIMIT 2"
         self.write(f"DELETE FROM snapshots WHERE deployment = ? AND n NOT IN ({kept})", deployment, deployment)
         self.hook("after snapshot")
+
+    def tokens(self) -> list[tuple[Any, ...]]:
+        """All access tokens, as they are written down."""
+        return self.read("SELECT id, name, role, sites, digest, created, expires, revoked FROM tokens ORDER BY id")
+
+    def put_tokens(self, rows: list[tuple[Any, ...]]) -> None:
+        """Copy access tokens into an empty store; only within a transaction."""
+        self.write_many("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
