@@ -28,7 +28,7 @@ def shop(**options):
 
 def opened(path, *clock):
     """The store at a path, which may be a file, the address of a database, or that of a service."""
-    return path.open(*clock) if hasattr(path, "owner") else sf.live.open(path, *clock)
+    return path.opened(*clock) if hasattr(path, "opened") else sf.live.open(path, *clock)
 
 
 def deployed(path, problem=None, sites=("a",), name="shop", clock=None, **options):

@@ -140,7 +140,7 @@ class Address:
     owner: OverHTTP
     file: Path
 
-    def open(self, *clock):
+    def opened(self, *clock):
         store = next((each for each in self.owner.services if each.store.path == self.file), None)
         if store is None:
             store = Service(sf.live.open(self.file, *clock))

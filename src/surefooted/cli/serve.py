@@ -9,14 +9,6 @@ from surefooted.cli.output import nearest, print_json, print_table
 from surefooted.errors import MissingExtra, SurefootedError
 
 
-def store_argument(path: Where | None, store: Where | None) -> Where:
-    """The store that was named, in either way."""
-    named = [each for each in (path, store) if each]
-    if len(named) != 1:
-        raise click.UsageError("name one store: surefooted serve shop.db, or --store postgresql://...")
-    return named[0]
-
-
 @click.command()
 @click.argument("path", required=False, type=STORE)
 @click.option(
@@ -41,13 +33,15 @@ def store_argument(path: Where | None, store: Where | None) -> Where:
               show_default=True)  # fmt: skip
 def serve(path: Where | None, store: Where | None, host: str, port: int, webhooks: str | None, log_level: str,
           **limits: Any) -> None:  # fmt: skip
-    """Offer the advisor over HTTP, with the store in PATH (docs/service.md, docs/operating.md).
+    """Offer the advisor over HTTP, with the store in PATH, a file or postgresql://…
 
     \b
     surefooted token create ada --role administer --store shop.db
     surefooted serve shop.db
     """  # noqa: D301 click reads the escape
-    where = store_argument(path, store)
+    where = path or store
+    if where is None:
+        raise click.UsageError("name the store: surefooted serve shop.db, or --store postgresql://...")
     try:
         from surefooted.service import logs, serving, settings, warming
         from surefooted.service.app import create_app
