@@ -56,3 +56,49 @@ def place(tmp_path_factory):
         return
     with tempfile.TemporaryDirectory(dir=memory) as path:
         yield Path(path)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of this process; whoever needs one is skipped where there can be none."""
+    pytest.importorskip("psycopg", reason="psycopg is missing", exc_type=ImportError)
+    from postgres_server import Server, Unavailable
+
+    try:
+        server = Server()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with server:
+        yield server
+
+
+class OnServer:
+    """Looks like a directory; its files that end in .db are stores of a PostgreSQL server."""
+
+    def __init__(self, place, server):
+        self.place, self.server, self.addresses = place, server, {}
+
+    def __truediv__(self, name):
+        if not name.endswith(".db"):
+            return self.place / name
+        return self.addresses.setdefault(name, self.server.address())
+
+
+@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+def anywhere(request, place):
+    """A directory for stores, in each database in turn."""
+    return place if request.param == "SQLite" else OnServer(place, request.getfixturevalue("postgres"))
+
+
+@pytest.fixture(params=["SQLite", *(pytest.param(way, marks=pytest.mark.slow) for way in ("PostgreSQL", "HTTP"))])
+def everywhere(request, place):
+    """A directory for stores, in each database in turn, and behind a service."""
+    if request.param != "HTTP":
+        yield place if request.param == "SQLite" else OnServer(place, request.getfixturevalue("postgres"))
+        return
+    pytest.importorskip("fastapi", reason="fastapi is missing")
+    from service_help import OverHTTP
+
+    found = OverHTTP(place)
+    yield found
+    found.close()

@@ -132,8 +132,8 @@ def deaths(path, points, first):
     return killed
 
 
-def test_kill_at_every_write_loses_and_doubles_nothing(place):
-    assert deaths(place / "x.db", range(1, 40), 0) >= 36
+def test_kill_at_every_write_loses_and_doubles_nothing(anywhere):
+    assert deaths(anywhere / "x.db", range(1, 40), 0) >= 36
 
 
 @pytest.mark.slow
@@ -142,13 +142,13 @@ def test_a_thousand_kills_lose_and_double_nothing(place):
     assert deaths(place / "x.db", [rng.randint(1, 60) for _ in range(1_000)], 0) > 800
 
 
-def test_a_decision_is_not_drawn_twice_after_a_crash(place):
+def test_a_decision_is_not_drawn_twice_after_a_crash(anywhere):
     """A randomised baseline: whoever asks again after a crash gets what the journal has, or what it would have had."""
     problem = shop()
     mixed = sf.Problem("mixed", problem.mdp, sf.Policy.uniform(problem.space), problem.start)
     asked = {}
     for name, points in (("calm", []), ("stormy", range(1, 25, 3))):
-        path = place / f"{name}.db"
+        path = anywhere / f"{name}.db"
         deployed(path, mixed, sites=("site 0", "site 1", "site 2"), mode="shadow")[0].close()
         for seed, point in enumerate(points):
             fork_and_die(path, point, 3 * seed)
@@ -161,8 +161,8 @@ def test_a_decision_is_not_drawn_twice_after_a_crash(place):
 
 
 @pytest.mark.slow
-def test_kill_at_random_times_under_load(place):
-    path = place / "x.db"
+def test_kill_at_random_times_under_load(anywhere):
+    path = anywhere / "x.db"
     begun(path)
     rng, lines = random.Random(3), []
     for round_ in range(5):
@@ -175,8 +175,8 @@ def test_kill_at_random_times_under_load(place):
     assert check_acknowledged(path, lines) > 100
 
 
-def test_two_processes_write_one_journal(place):
-    path = place / "x.db"
+def test_two_processes_write_one_journal(anywhere):
+    path = anywhere / "x.db"
     begun(path)
     workers = [worker(path, seed, 25) for seed in range(2)]
     said = [process.communicate(timeout=240) for process in workers]
@@ -185,8 +185,8 @@ def test_two_processes_write_one_journal(place):
     assert len(lines) == 100 and check_acknowledged(path, lines) == 50
 
 
-def test_eight_threads_share_one_store(place):
-    path = place / "x.db"
+def test_eight_threads_share_one_store(anywhere):
+    path = anywhere / "x.db"
     store, advisor = deployed(path, sites=[f"t{i}" for i in range(8)])
     errors = []
 

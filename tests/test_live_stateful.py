@@ -22,7 +22,10 @@ class Model(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.place = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-        self.path = self.place / "x.db"
+        self.path = self.address()
+
+    def address(self):
+        return self.place / "x.db"
 
     @initialize(arrival=st.sampled_from(["any", "independent"]), accounts=st.sampled_from(["shared", "own", "both"]))
     def begin(self, arrival, accounts):
@@ -198,3 +201,23 @@ class Model(RuleBasedStateMachine):
 
 TestAdvisor = Model.TestCase
 TestAdvisor.settings = settings(max_examples=25, stateful_step_count=40)
+
+
+class OnPostgres(Model):
+    """The same on a PostgreSQL server."""
+
+    server = None
+
+    def address(self):
+        return self.server.address()
+
+
+@pytest.fixture(scope="module")
+def running(postgres):
+    OnPostgres.server = postgres
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("running")
+class TestAdvisorOnPostgres(OnPostgres.TestCase):
+    settings = settings(max_examples=6, stateful_step_count=30)

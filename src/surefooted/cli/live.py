@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from surefooted.cli import live_audit, live_people, live_rehearse
-from surefooted.cli.live_store import advisor_of, by_whom, done, in_store, opened, print_decision, word
+from surefooted.cli.live_store import STORE, Where, advisor_of, by_whom, done, in_store, opened, print_decision, word
 from surefooted.cli.live_tell import outcome, tell_file, told
 from surefooted.cli.output import nearest, print_json, print_table
 
@@ -31,7 +31,7 @@ def live() -> None:
 
 @live.command()
 @click.argument("problem", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), required=True, envvar="SUREFOOTED_STORE",
+@click.option("--store", type=STORE, required=True, envvar="SUREFOOTED_STORE",
               help="The store; it is created if there is none.")  # fmt: skip
 @click.option("--name", help="Of the deployment; by default the name in the problem file.")
 @click.option("--site", "sites", multiple=True, help="A site, repeatable; by default one of the problem's name.")
@@ -55,7 +55,7 @@ def live() -> None:
 @click.option("--allow-code", is_flag=True, help="Run code that the problem file names.")
 @by_whom
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_code: bool, who: str, as_json: bool,
+def init(problem: Path, store: Where, source: str, sites: tuple[str, ...], allow_code: bool, who: str, as_json: bool,
          **given: Any) -> None:  # fmt: skip
     """Create a deployment of the problem file PROBLEM in a store. It can never be changed.
 
@@ -76,10 +76,10 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
     rule = feasibility(advisor.definition)
     if as_json:
         gain = {"gain": estimate.baseline.gain, "gain_low": estimate.low, "gain_high": estimate.high}
-        print_json(status | gain | {"source": source, "store": str(store), "feasibility": rule._asdict()})
+        print_json(status | gain | {"source": source, "store": held.name, "feasibility": rule._asdict()})
         return
     listed = ", ".join(site["name"] for site in status["sites"])
-    click.echo(f"Created {advisor.name} in {store}: {listed}; mode {status['mode']}.")
+    click.echo(f"Created {advisor.name} in {held.name}: {listed}; mode {status['mode']}.")
     click.echo(str(estimate))
     known = advisor.definition.counts
     click.echo(f"The learner knows {0 if known is None else known.total} steps.")
@@ -96,7 +96,7 @@ def init(problem: Path, store: Path, source: str, sites: tuple[str, ...], allow_
 @click.argument("state")
 @click.option("--key", help="Of the question; the same key gets the same answer for ever (default: today's date).")
 @in_store
-def ask(site: str, state: str, key: str | None, store: Path, deployment: str | None, as_json: bool) -> None:
+def ask(site: str, state: str, key: str | None, store: Where, deployment: str | None, as_json: bool) -> None:
     """Ask what to do in STATE of SITE. The action is printed on standard output, the reason on standard error.
 
     \b
@@ -119,7 +119,7 @@ def ask(site: str, state: str, key: str | None, store: Path, deployment: str | N
 @by_whom
 @in_store
 def tell(decision: int | None, site: str | None, key: str | None, file: Path | None, noise: tuple[int, ...],
-         who: str, note: str | None, store: Path, deployment: str | None, as_json: bool,
+         who: str, note: str | None, store: Where, deployment: str | None, as_json: bool,
          **given: Any) -> None:  # fmt: skip
     """Tell what came of DECISION: its reward, its next state, or both; or many outcomes from a CSV file.
 
@@ -144,7 +144,7 @@ def tell(decision: int | None, site: str | None, key: str | None, file: Path | N
 
 @live.command()
 @in_store
-def status(store: Path, deployment: str | None, as_json: bool) -> None:
+def status(store: Where, deployment: str | None, as_json: bool) -> None:
     """Say where a deployment stands: accounts, open and waiting decisions, alarms."""
     from surefooted.live.lines import date as date_of
     from surefooted.live.page import standing
@@ -180,7 +180,7 @@ def status(store: Path, deployment: str | None, as_json: bool) -> None:
 @click.option("--reopen", "change", flag_value="reopen", help="Take back --close.")
 @by_whom
 @in_store
-def site(site: str, change: str | None, who: str, note: str | None, store: Path, deployment: str | None,
+def site(site: str, change: str | None, who: str, note: str | None, store: Where, deployment: str | None,
          as_json: bool) -> None:  # fmt: skip
     """Add SITE, or close or reopen it."""
     with advisor_of(store, deployment) as advisor:

@@ -1,11 +1,10 @@
 """What people do on the command line: `live pause`, `resume`, `mode`, `approve`, `relocate`, `trust`, `expire`, ..."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from surefooted.cli.live_store import advisor_of, by_whom, done, in_store, print_decision, word
+from surefooted.cli.live_store import Where, advisor_of, by_whom, done, in_store, print_decision, word
 from surefooted.cli.live_tell import outcome, told
 
 
@@ -13,7 +12,7 @@ from surefooted.cli.live_tell import outcome, told
 @click.argument("site", required=False)
 @by_whom
 @in_store
-def pause(site: str | None, who: str, note: str | None, store: Path, deployment: str | None, as_json: bool) -> None:
+def pause(site: str | None, who: str, note: str | None, store: Where, deployment: str | None, as_json: bool) -> None:
     """Play the baseline from the next question on: at SITE, or at all sites."""
     with advisor_of(store, deployment) as advisor:
         advisor.pause(site, who=who, note=note)
@@ -25,7 +24,7 @@ def pause(site: str | None, who: str, note: str | None, store: Path, deployment:
 @click.argument("site", required=False)
 @by_whom
 @in_store
-def resume(site: str | None, who: str, note: str | None, store: Path, deployment: str | None, as_json: bool) -> None:
+def resume(site: str | None, who: str, note: str | None, store: Where, deployment: str | None, as_json: bool) -> None:
     """Take back `pause`: at SITE, or at all sites."""
     with advisor_of(store, deployment) as advisor:
         advisor.resume(site, who=who, note=note)
@@ -37,7 +36,7 @@ def resume(site: str | None, who: str, note: str | None, store: Path, deployment
 @click.argument("site", required=False)
 @by_whom
 @in_store
-def mode(mode: Any, site: str | None, who: str, note: str | None, store: Path, deployment: str | None,
+def mode(mode: Any, site: str | None, who: str, note: str | None, store: Where, deployment: str | None,
          as_json: bool) -> None:  # fmt: skip
     """Decide in another MODE from the next question on: at SITE, or at all sites."""
     with advisor_of(store, deployment) as advisor:
@@ -49,7 +48,7 @@ def mode(mode: Any, site: str | None, who: str, note: str | None, store: Path, d
 @click.argument("decision", type=int)
 @by_whom
 @in_store
-def approve(decision: int, who: str, note: str | None, store: Path, deployment: str | None, as_json: bool) -> None:
+def approve(decision: int, who: str, note: str | None, store: Where, deployment: str | None, as_json: bool) -> None:
     """Say yes: the departure that DECISION proposes is played."""
     with advisor_of(store, deployment) as advisor:
         print_decision(advisor.approve(decision, who=who, note=note), advisor, as_json)
@@ -59,7 +58,7 @@ def approve(decision: int, who: str, note: str | None, store: Path, deployment: 
 @click.argument("decision", type=int)
 @by_whom
 @in_store
-def reject(decision: int, who: str, note: str | None, store: Path, deployment: str | None, as_json: bool) -> None:
+def reject(decision: int, who: str, note: str | None, store: Where, deployment: str | None, as_json: bool) -> None:
     """Say no: DECISION plays the baseline."""
     with advisor_of(store, deployment) as advisor:
         print_decision(advisor.reject(decision, who=who, note=note), advisor, as_json)
@@ -71,7 +70,7 @@ def reject(decision: int, who: str, note: str | None, store: Path, deployment: s
 @click.option("--why", required=True, help="What moved it, such as a stock-taking; it stands in the journal.")
 @click.option("--who", help="Who says so.")
 @in_store
-def relocate(site: str, state: str, why: str, who: str | None, store: Path, deployment: str | None,
+def relocate(site: str, state: str, why: str, who: str | None, store: Where, deployment: str | None,
              as_json: bool) -> None:  # fmt: skip
     """Say that SITE is in STATE now, though no decision led there."""
     with advisor_of(store, deployment) as advisor:
@@ -85,7 +84,7 @@ def relocate(site: str, state: str, why: str, who: str | None, store: Path, depl
               help="What of the declared knowledge is believed from now on.")  # fmt: skip
 @by_whom
 @in_store
-def trust(keep_since: int | None, knowledge: str, who: str, note: str | None, store: Path, deployment: str | None,
+def trust(keep_since: int | None, knowledge: str, who: str, note: str | None, store: Where, deployment: str | None,
           as_json: bool) -> None:  # fmt: skip
     """Go on after an alarm or a contradiction; without options, nothing has changed and all data count."""
     with advisor_of(store, deployment) as advisor:
@@ -98,7 +97,7 @@ def trust(keep_since: int | None, knowledge: str, who: str, note: str | None, st
 @click.argument("decisions", type=int, nargs=-1, required=True)
 @by_whom
 @in_store
-def expire(decisions: tuple[int, ...], who: str, note: str | None, store: Path, deployment: str | None,
+def expire(decisions: tuple[int, ...], who: str, note: str | None, store: Where, deployment: str | None,
            as_json: bool) -> None:  # fmt: skip
     """Say that the rest of the outcomes of DECISIONS will not come: they are charged at their worst."""
     with advisor_of(store, deployment) as advisor:
@@ -112,7 +111,7 @@ def expire(decisions: tuple[int, ...], who: str, note: str | None, store: Path, 
 @outcome
 @by_whom
 @in_store
-def correct(decision: int, who: str, note: str | None, store: Path, deployment: str | None, as_json: bool,
+def correct(decision: int, who: str, note: str | None, store: Where, deployment: str | None, as_json: bool,
             **given: Any) -> None:  # fmt: skip
     """Put right what was told of DECISION: the old outcome is taken back, and this one is told instead."""
     with advisor_of(store, deployment) as advisor:

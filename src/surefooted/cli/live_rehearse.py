@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from surefooted.cli.live_store import STORE, Where
 from surefooted.cli.output import print_json
 from surefooted.errors import SurefootedError
 
@@ -31,11 +32,11 @@ SHARE = click.FloatRange(0, 1)
 @click.option("--alpha", type=float, help="In place of the file's promise.")
 @click.option("--allowance", type=float, help="In place of the file's promise.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
-@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Keep the store in this new file.")
+@click.option("--store", type=STORE, help="Keep the store in this new file or empty database.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the HTML page of `live report`.")
 @click.option("--allow-code", is_flag=True, help="Run code that the problem file names.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def rehearse(problem: Path, world: str | None, store: Path | None, report: Path | None, allow_code: bool,
+def rehearse(problem: Path, world: str | None, store: Where | None, report: Path | None, allow_code: bool,
              as_json: bool, **given: Any) -> None:  # fmt: skip
     """Play a year of PROBLEM against a simulated world; exit code 1 if anything was lost or the promise was broken.
 

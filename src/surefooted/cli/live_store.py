@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from surefooted.live.deployments import LiveStore
 
 F = TypeVar("F", bound=Callable[..., Any])
+Where = Path | str  # of a store: a file, or the address of a PostgreSQL database
+
+
+class _Store(click.Path):
+    """A file, or postgresql://…."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path, or an address as it was given."""
+        if isinstance(value, str) and value.startswith(("postgresql://", "postgres://")):
+            return value
+        return super().convert(value, param, ctx)
+
+
+STORE = _Store(dir_okay=False, path_type=Path)
 
 
 def in_store(command: F) -> F:
@@ -26,7 +40,7 @@ def in_store(command: F) -> F:
         click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
         click.option("--deployment", metavar="NAME", help="Which deployment, if the store has several."),
         click.option(
-            "--store", type=click.Path(dir_okay=False, path_type=Path), required=True, envvar="SUREFOOTED_STORE",
+            "--store", type=STORE, required=True, envvar="SUREFOOTED_STORE",
             help="The store; without the option, the environment variable SUREFOOTED_STORE.",
         ),
     ):  # fmt: skip
@@ -48,25 +62,27 @@ def _user() -> str:
 
 
 @contextmanager
-def opened(path: Path | str, create: bool = False) -> "Iterator[LiveStore]":
-    """The store in a file or at an address; only `init` and `rehearse` create one."""
+def opened(store: Where, create: bool = False) -> "Iterator[LiveStore]":
+    """The store in a file or database; only `init`, `rehearse`, `backup` and `restore` create one."""
     from surefooted import live
+    from surefooted.live.opening import exists, shown
 
-    if not create and "://" not in str(path) and not Path(path).exists():
-        raise SurefootedError(f"there is no store {path}; create one: surefooted live init PROBLEM.toml --store {path}")
-    with live.open(path) as store:
-        yield store
+    if not create and not exists(store):
+        name = shown(store)
+        raise SurefootedError(f"there is no store {name}; create one: surefooted live init PROBLEM.toml --store {name}")
+    with live.open(store) as held:
+        yield held
 
 
 @contextmanager
-def advisor_of(path: Path, deployment: str | None) -> "Iterator[Advisor]":
+def advisor_of(where: Where, deployment: str | None) -> "Iterator[Advisor]":
     """The advisor of a deployment; if none is named, of the only one."""
-    with opened(path) as store:
+    with opened(where) as store:
         if deployment is None:
             names = store.deployments()
             if len(names) != 1:
                 listed = f"deployments {', '.join(names)}: name one with --deployment" if names else "no deployment yet"
-                raise SurefootedError(f"{path} has {listed}")
+                raise SurefootedError(f"{store.name} has {listed}")
             deployment = names[0]
         yield store.deployment(deployment)
 

@@ -4,22 +4,16 @@ from typing import Any
 
 import click
 
-from surefooted.cli.live_store import opened
+from surefooted.cli.live_store import STORE, Where, opened
 from surefooted.cli.output import nearest, print_json, print_table
 from surefooted.errors import MissingExtra, SurefootedError
 
 
-def store_argument(path: str | None, store: str | None) -> str:
-    """The store that was named, in either way."""
-    named = [each for each in (path, store) if each]
-    if len(named) != 1:
-        raise click.UsageError("name one store: surefooted serve shop.db, or --store postgresql://...")
-    return named[0]
-
-
 @click.command()
-@click.argument("path", required=False)
-@click.option("--store", envvar="SUREFOOTED_STORE", help="The store, instead of the argument: a file or an address.")
+@click.argument("path", required=False, type=STORE)
+@click.option(
+    "--store", type=STORE, envvar="SUREFOOTED_STORE", help="The store, instead of the argument: a file or an address."
+)
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="On which address; others than this machine's need tokens.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0: any that is free.")
@@ -37,15 +31,17 @@ def store_argument(path: str | None, store: str | None) -> str:
 @click.option("--webhooks", type=click.Path(dir_okay=False), help="A TOML file: whom to tell about alarms.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info",
               show_default=True)  # fmt: skip
-def serve(path: str | None, store: str | None, host: str, port: int, webhooks: str | None, log_level: str,
+def serve(path: Where | None, store: Where | None, host: str, port: int, webhooks: str | None, log_level: str,
           **limits: Any) -> None:  # fmt: skip
-    """Offer the advisor over HTTP, with the store in PATH (docs/service.md, docs/operating.md).
+    """Offer the advisor over HTTP, with the store in PATH, a file or postgresql://…
 
     \b
     surefooted token create ada --role administer --store shop.db
     surefooted serve shop.db
     """  # noqa: D301 click reads the escape
-    where = store_argument(path, store)
+    where = path or store
+    if where is None:
+        raise click.UsageError("name the store: surefooted serve shop.db, or --store postgresql://...")
     try:
         from surefooted.service import logs, serving, settings, warming
         from surefooted.service.app import create_app
@@ -91,14 +87,14 @@ def token() -> None:
     """Say who may use a service: create, list and revoke tokens."""
 
 
-_store = click.option("--store", required=True, envvar="SUREFOOTED_STORE", help="The store of the service.")
+_store = click.option("--store", type=STORE, required=True, envvar="SUREFOOTED_STORE", help="The store of the service.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 @token.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(["read", "use", "operate", "administer"]), required=True,
-              help="read: see everything; use: ask and tell; operate: and what people do; administer: all.")  # fmt: skip
+              help="read: see all; use: ask and tell; operate: and what people do; administer: all.")  # fmt: skip
 @click.option("--site", "sites", nargs=2, multiple=True, metavar="DEPLOYMENT SITE",
               help="For the role use: a site at which it may ask and tell; repeatable.")  # fmt: skip
 @click.option("--deployment", "deployments", multiple=True, metavar="NAME",
@@ -108,7 +104,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead
 @_store
 @_json
 def create(name: str, role: Any, sites: tuple[tuple[str, str], ...], deployments: tuple[str, ...], all_sites: bool,
-           days: float | None, store: str, as_json: bool) -> None:  # fmt: skip
+           days: float | None, store: Where, as_json: bool) -> None:  # fmt: skip
     """Create a token and print it, this once. NAME stands in the journal for what is done with it.
 
     \b
@@ -131,7 +127,7 @@ def create(name: str, role: Any, sites: tuple[tuple[str, str], ...], deployments
 @token.command("list")
 @_store
 @_json
-def list_(store: str, as_json: bool) -> None:
+def list_(store: Where, as_json: bool) -> None:
     """List the tokens of a store, without their secrets."""
     from surefooted.live.lines import date
     from surefooted.service import tokens
@@ -158,7 +154,7 @@ def list_(store: str, as_json: bool) -> None:
 @click.argument("name")
 @_store
 @_json
-def revoke(name: str, store: str, as_json: bool) -> None:
+def revoke(name: str, store: Where, as_json: bool) -> None:
     """Revoke a token: from now on it is useless, also in services that are running."""
     from surefooted.service import tokens
 

@@ -1,7 +1,8 @@
 """The deployments of a store: each is fixed when it is created, and a change is a new deployment."""
 
 import hashlib
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from surefooted.agents.fleet_accounts import FleetRules
 from surefooted.data.counts import Counts
@@ -13,6 +14,9 @@ from surefooted.live.store import Store
 from surefooted.live.verify import Verification, verify
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
+
+if TYPE_CHECKING:
+    from surefooted.live.copying import Copied
 
 RULES = ("accounts", "arrival", "people", "independent_sites", "guardrails")
 
@@ -117,6 +121,18 @@ class LiveStore(Store):
     def verify(self) -> Verification:
         """Check the file, the hash chain, and every decision: it is made again from the journal alone."""
         return verify(self, self.deployments, self.deployment)
+
+    def backup(self, target: str | Path) -> "Copied":
+        """Copy all of it to a new file or an empty PostgreSQL store, while others go on deciding; the copy is checked.
+
+        >>> import surefooted as sf
+        >>> with sf.live.open("shop.db") as store:
+        ...     store.backup("shop-2026-11-18.db").events
+        0
+        """
+        from surefooted.live.copying import backup
+
+        return backup(self, target)
 
     def __enter__(self) -> Self:
         """The store itself."""

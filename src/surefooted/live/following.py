@@ -37,6 +37,7 @@ class Following:
         self.store, self.id, self.name, self.definition = store, id, name, definition
         self._machine: Machine | None = None
         self._snapshot_at = 0
+        self._read_to = (-1, -1)  # epoch of the store, and its last event when the journal was followed
         self._is_ahead = False  # whether the machine has taken effects that are not committed
 
     @property
@@ -46,15 +47,18 @@ class Following:
 
     def machine(self) -> Machine:
         """The deployment as the journal has left it."""
-        machine = self._machine
-        if machine is None:
+        last, machine = self.store.last, self._machine
+        if machine is None or self._read_to[0] != self.store.epoch:
             machine = self._machine = self._restored()
+        elif last in (machine.n, self._read_to[1]):
+            return machine
         try:
             for event in self.store.events(self.id, machine.n):
                 machine.apply(event, self._steps(event.n))
         except BaseException:
             self._machine = None
             raise
+        self._read_to = (self.store.epoch, last)
         return machine
 
     def _restored(self) -> Machine:

@@ -56,6 +56,15 @@ class Outcome:
             self.complete_at = event.at
 
 
+def indexed(
+    n: int, deployment: int, kind: str, body: dict[str, Any]
+) -> tuple[tuple[int, int, int, str] | None, tuple[int, int] | None]:
+    """What stands in the index for an event: the decision that it is, and which decision and event belong together."""
+    if kind == "ask":
+        return (n, deployment, body["site"], body["key"]), (int(body["leads"]), n) if body["leads"] else None
+    return None, (int(body["decision"]), n) if "decision" in body else None
+
+
 def begin(event: Event) -> Outcome:
     """The outcome of an "ask" event, of which nothing is known yet."""
     return Outcome(event.n, event.at, event.body, event.body["status"], event.body["pair"])

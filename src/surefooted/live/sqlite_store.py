@@ -5,14 +5,15 @@ threads write one after the other.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from surefooted.errors import UnreadableFile
-from surefooted.live.store import APPLICATION, BUSY, SCHEMA, Store, StoreFault, system_clock
+from surefooted.live.deployments import LiveStore
+from surefooted.live.store import APPLICATION, BUSY, SCHEMA, Head, Store, StoreFault, system_clock
 
 TABLES = """
 CREATE TABLE events (n INTEGER PRIMARY KEY, deployment INTEGER NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
@@ -51,6 +52,7 @@ class SQLiteStore(Store):
     ) -> None:
         super().__init__(str(path), clock, hook)
         self.path = Path(path)
+        self._written = 0  # the last event of this transaction
         try:
             self._db = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
             for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
@@ -98,6 +100,8 @@ class SQLiteStore(Store):
                     self.hook("before commit")
                     self._db.execute("COMMIT")
                     self.hook("after commit")
+                    if self._written:
+                        self.announce(self._written)
                 except BaseException:
                     with suppress(sqlite3.Error):
                         if self._db.in_transaction:
@@ -105,6 +109,7 @@ class SQLiteStore(Store):
                     raise
                 finally:
                     self._inside = False
+                    self._written = 0
             except sqlite3.Error as error:
                 raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error
 
@@ -120,6 +125,27 @@ class SQLiteStore(Store):
         """Change something other than the journal; only within a transaction. `?` stands for each value."""
         self._db.execute(statement, values)
 
+    def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same statement for each row; only within a transaction."""
+        self._db.executemany(statement, rows)
+
+    def end_at(self, head: Head) -> None:
+        """The journal ends here now, within this transaction."""
+        self._written = head.n
+
+    def copy_pages(self, path: Path) -> None:
+        """Copy the file as it is at one moment to a new one; other processes may go on writing."""
+        try:
+            with closing(sqlite3.connect(path)) as target:
+                if str(self.path) == ":memory:":
+                    with self.lock:
+                        self._db.backup(target)
+                else:
+                    with closing(sqlite3.connect(self.path, timeout=BUSY)) as source:
+                        source.backup(target)
+        except sqlite3.Error as error:
+            raise StoreFault(f"{self.path} cannot be copied to {path}: {error}") from error
+
     def faults(self) -> list[str]:
         """What SQLite finds wrong with the pages of the file."""
         return [f"the file: {line}" for (line,) in self.read("PRAGMA integrity_check(20)") if line != "ok"]
@@ -128,3 +154,7 @@ class SQLiteStore(Store):
         """Close the file."""
         with self.lock:
             self._db.close()
+
+
+class SQLiteLiveStore(LiveStore, SQLiteStore):
+    """Deployments in an SQLite file; `surefooted.live.open` returns one."""

@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -66,12 +66,16 @@ class Store(ABC):
 
     """
 
+    POLL = 0.05  # seconds between two looks whether another process has written
+
     def __init__(
         self, name: str, clock: Callable[[], datetime] = system_clock, hook: Callable[[str], None] | None = None
     ) -> None:
         self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
         self._inside = False  # a transaction, held by the thread that has the lock
+        self.epoch = 0  # how often the journal was put back to an earlier time
+        self._news, self._announced = threading.Condition(), 0
 
     # What a database must be able to do.
 
@@ -89,6 +93,14 @@ class Store(ABC):
     @abstractmethod
     def write(self, statement: str, *values: Any) -> None:
         """Change something other than the journal; only within a transaction. `?` stands for each value."""
+
+    @abstractmethod
+    def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same statement for each row; only within a transaction."""
+
+    @abstractmethod
+    def end_at(self, head: Head) -> None:
+        """The journal ends here now, within this transaction."""
 
     @abstractmethod
     def faults(self) -> list[str]:
@@ -112,9 +124,32 @@ class Store(ABC):
         text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         row = (n + 1, deployment, at, kind, text)
         self.hook("before event")
-        self.write("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", *row, chain(digest, *row))
+        digest = chain(digest, *row)
+        self.write("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", *row, digest)
+        self.end_at(Head(n + 1, at, digest))
         self.hook("after event")
         return Event(n + 1, deployment, at, kind, body)
+
+    def announce(self, n: int) -> None:
+        """Event n is in the journal: wake those who wait for it."""
+        with self._news:
+            self._announced = max(self._announced, n)
+            self._news.notify_all()
+
+    def wait(self, since: int, timeout: float) -> int:
+        """The number of the last event: as soon as it is above `since`, or after `timeout` seconds.
+
+        >>> import surefooted as sf
+        >>> with sf.live.open(":memory:") as store:
+        ...     store.wait(since=0, timeout=0.1)
+        0
+        """
+        deadline = time.monotonic() + timeout
+        while (last := self.last) <= since and (left := deadline - time.monotonic()) > 0:
+            with self._news:
+                if self._announced <= since:
+                    self._news.wait(min(left, self.POLL))
+        return last
 
     def now(self) -> str:
         """The time as the journal counts it, which never goes back."""
@@ -124,13 +159,6 @@ class Store(ABC):
     def last(self) -> int:
         """The number of the last event."""
         return int(self.read("SELECT coalesce(max(n), 0) FROM events")[0][0])
-
-    def wait(self, since: int, timeout: float) -> int:
-        """The number of the last event, as soon as it is larger than `since`, or after so many seconds."""
-        until = time.monotonic() + timeout
-        while (last := self.last) <= since and time.monotonic() < until:
-            time.sleep(0.02)
-        return last
 
     def lines(self, after: int = 0, chunk: int = 4_096) -> Iterator[tuple[int, int, str, str, str, bytes]]:
         """The events after event `after` as they are written down, with their hashes."""
@@ -197,7 +225,7 @@ class Store(ABC):
         """All of the index of what is about which decision: decision, event."""
         return set(self.read("SELECT decision, n FROM told"))
 
-    # Deployments and their snapshots.
+    # Deployments, their snapshots, and access tokens.
 
     def add_definition(self, name: str, fingerprint: str, definition: bytes) -> int:
         """Keep the definition of a new deployment; its number."""
@@ -232,3 +260,11 @@ class Store(ABC):
         kept = "SELECT n FROM snapshots WHERE deployment = ? ORDER BY n DESC LIMIT 2"
         self.write(f"DELETE FROM snapshots WHERE deployment = ? AND n NOT IN ({kept})", deployment, deployment)
         self.hook("after snapshot")
+
+    def tokens(self) -> list[tuple[Any, ...]]:
+        """All access tokens, as they are written down."""
+        return self.read("SELECT id, name, role, sites, digest, created, expires, revoked FROM tokens ORDER BY id")
+
+    def put_tokens(self, rows: list[tuple[Any, ...]]) -> None:
+        """Copy access tokens into an empty store; only within a transaction."""
+        self.write_many("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)

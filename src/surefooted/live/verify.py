@@ -4,10 +4,12 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from surefooted.errors import SurefootedError
 from surefooted.live.advisor import Advisor
 from surefooted.live.machine import Machine
+from surefooted.live.outcomes import indexed
 from surefooted.live.store import GENESIS, Store, chain
 
 
@@ -59,16 +61,14 @@ def check_chain(store: Store, seen: Verification) -> None:
 
 
 def _indexed(
-    n: int, deployment: int, kind: str, body: dict[str, object], decisions: set[tuple[object, ...]], seen: Verification
+    n: int, deployment: int, kind: str, body: dict[str, Any], decisions: set[tuple[object, ...]], seen: Verification
 ) -> set[tuple[int, int]]:
     """Take the decision of an event from those of the index; what it is about."""
-    if kind == "ask":
-        row = (n, deployment, body["site"], body["key"])
-        if row not in decisions:
-            seen.faults.append(f"decision {n} is missing in the index")
-        decisions.discard(row)
-        return {(int(str(body["leads"])), n)} if body["leads"] else set()
-    return {(int(str(body["decision"])), n)} if "decision" in body else set()
+    row, about = indexed(n, deployment, kind, body)
+    if row is not None and row not in decisions:
+        seen.faults.append(f"decision {n} is missing in the index")
+    decisions.discard(row or ())
+    return set() if about is None else {about}
 
 
 def check_definitions(store: Store, seen: Verification) -> None:

@@ -32,7 +32,7 @@ class Client:
 
     """
 
-    def __init__(self, path: Path, name: str, rng: np.random.Generator, deaths: set[int]) -> None:
+    def __init__(self, path: str | Path, name: str, rng: np.random.Generator, deaths: set[int]) -> None:
         self.path, self.name, self.rng, self.deaths = path, name, rng, deaths
         self.calls, self.killed, self.answered_before_death = 0, 0, 0
         self._process: subprocess.Popen[str] | None = None
@@ -75,8 +75,9 @@ class Client:
     def _begun(self) -> "subprocess.Popen[str]":
         """The process; begun if there is none."""
         if self._process is None:
-            command = [sys.executable, "-m", "surefooted.rehearsal.worker", str(self.path), self.name]
+            command = [sys.executable, "-m", "surefooted.rehearsal.worker", self.name]
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+            environment["SUREFOOTED_STORE"] = str(self.path)  # an address may have a password, which no command shows
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
             )

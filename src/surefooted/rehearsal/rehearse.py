@@ -17,6 +17,7 @@ from surefooted.forecasting.options import exact_baseline
 from surefooted.live import open as open_store
 from surefooted.live.advisor import Advisor
 from surefooted.live.decision import MODES, Mode
+from surefooted.live.opening import exists, shown
 from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
 from surefooted.rehearsal.client import Client
@@ -122,7 +123,7 @@ def rehearse(
     sites, mode : how many sites, and how the advisor decides
     adversity : what goes wrong, and how often
     seed : of everything that is drawn, except when exactly a process dies
-    store : a new file that is kept; by default a temporary one
+    store : a new store that is kept, a file or an address; by default a temporary file
     progress : is called with the steps played and all steps
     options : further ones of `LiveStore.create_deployment`
 
@@ -147,9 +148,11 @@ def rehearse(
     options.setdefault("deadline", min(24.0, length.total_seconds() / 3_600 / (4 * sites)))
     names = tuple(f"site {i + 1}" for i in range(sites)) if sites > 1 else ("the site",)
     with tempfile.TemporaryDirectory(prefix="surefooted-") as folder:
-        path = Path(store) if store is not None else Path(folder) / "rehearsal.db"
-        if path.exists():
-            raise InvalidInput("this cannot be rehearsed", [f"{path} exists already: a rehearsal needs a new file"])
+        path = store if store is not None else Path(folder) / "rehearsal.db"
+        if exists(path):
+            raise InvalidInput(
+                "this cannot be rehearsed", [f"{shown(path)} exists already: a rehearsal needs a new one"]
+            )
         with open_store(path, lambda: BEGINS) as opened:
             deploy(opened, file, baseline, name=NAME, sites=names, mode=mode, seed=seed, who="rehearsal", **options)
         deaths = fate.choice(np.arange(2, 2 * n * sites + 1), min(adversity.crashes, 2 * n * sites - 1), replace=False)

@@ -1,10 +1,11 @@
 """The process that a rehearsal kills: it answers one call of the advisor for each line of JSON.
 
-`python -m surefooted.rehearsal.worker STORE DEPLOYMENT`; each line is {"call": ..., "now": ..., "given": {...}}. The
-time is that of the rehearsal's calendar.
+`python -m surefooted.rehearsal.worker DEPLOYMENT`, with the store in the environment variable SUREFOOTED_STORE; each
+line is {"call": ..., "now": ..., "given": {...}}. The time is that of the rehearsal's calendar.
 """
 
 import json
+import os
 import sys
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
@@ -46,4 +47,4 @@ def serve(path: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2])
+    serve(os.environ["SUREFOOTED_STORE"], sys.argv[1])

@@ -126,6 +126,7 @@ class Sites(BaseModel):
 class Described(BaseModel):
     """A deployment: what a client needs to ask and to read answers."""
 
+    id: int
     name: str
     fingerprint: str
     space: dict[str, Any]
@@ -136,9 +137,10 @@ class Described(BaseModel):
 
 
 class Deployments(BaseModel):
-    """The names of the deployments."""
+    """The names of the deployments, and the last event of the store."""
 
     deployments: list[str]
+    event: int
 
 
 class TokenTold(BaseModel):

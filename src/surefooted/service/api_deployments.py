@@ -23,7 +23,8 @@ LARGEST = 1_000_000  # state–action pairs and values of noise of a definition 
 @router.get("/deployments", response_model=Deployments)
 def list_deployments(who: Annotated[Call, call("see")]) -> Any:
     """The names of the deployments that the token may see."""
-    return {"deployments": [name for name in who.held.store.deployments() if who.token.may_see(name)]}
+    store = who.held.store
+    return {"deployments": [name for name in store.deployments() if who.token.may_see(name)], "event": store.last}
 
 
 @router.post("/deployments", response_model=Described, status_code=201)
@@ -82,7 +83,8 @@ def add_site(deployment: Deployment, body: NewSite, who: Annotated[Call, command
 def _described(advisor: Advisor) -> dict[str, Any]:
     definition = advisor.definition
     return {
-        "name": advisor.name, "fingerprint": definition.fingerprint, "space": exchange.space_as_json(advisor.space),
+        "id": advisor.id, "name": advisor.name, "fingerprint": definition.fingerprint,
+        "space": exchange.space_as_json(advisor.space),
         "alpha": definition.alpha, "delta": definition.delta, "inherits": definition.inherits,
         "guardrails": [rail.name for rail in definition.rules.guardrails],
     }  # fmt: skip

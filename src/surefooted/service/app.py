@@ -19,6 +19,7 @@ from surefooted.service import (
     api_tokens,
     errors,
     idempotency,
+    openapi,
     pages,
     pages_actions,
     pages_rendering,
@@ -63,11 +64,13 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
         held.hub.stop()
 
     app = FastAPI(title="Surefooted", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None,
-                  redoc_url=None, openapi_url="/v1/openapi.json")  # fmt: skip
+                  redoc_url=None, openapi_url="/v1/openapi.json",
+                  generate_unique_id_function=lambda route: route.name)  # fmt: skip
     app.state.context = held
     errors.install(app)
     for part in (*ROUTERS, *PAGES):
         app.include_router(part.router)
+    openapi.describe(app)
     guarded: Any = Guard
     app.add_middleware(guarded, held=held)
     return app

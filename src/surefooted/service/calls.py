@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from surefooted.live.advisor import Advisor
 from surefooted.service import access, idempotency
-from surefooted.service.answers import Problem
 from surefooted.service.context import Context, context
 from surefooted.service.tokens import Token
 
@@ -20,7 +19,7 @@ Number = Annotated[int, Path(ge=1, lt=2**63, description="The number of a decisi
 After = Annotated[int, Query(ge=0, lt=2**63, description="Only what comes after this number.")]
 Limit = Annotated[int | None, Query(ge=1, le=1_000, description="How many rows at most.")]
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": said, "content": {"application/problem+json": {}}}
+    status: {"description": said}
     for status, said in (
         (400, "The request cannot be read."), (401, "No valid token was sent."), (403, "The token may not do that."),
         (404, "There is no such thing."), (405, "There is no such method here."), (408, "The request came too slowly."),

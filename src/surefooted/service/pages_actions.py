@@ -1,4 +1,4 @@
-"""What people do on pages: each is a form, needs the role `operate`, and stands in the journal under the token's name."""
+"""What people do on pages: each is a form, needs the role `operate`, and is in the journal under the token's name."""
 
 from collections.abc import Callable
 from typing import Annotated, Any

@@ -1,8 +1,8 @@
 """What a departure is expected to gain: an estimate for the person who decides, which proves nothing.
 
-The advantage of a pair (s, a) over the baseline is r(s, a) + E[h(s')] - g - h(s), with the baseline's gain g and bias h:
-what playing a once in s, and the baseline from then on, earns more in the long run. Its mean and spread are taken over
-models that what was observed and declared allows (`forecasting.models`).
+The advantage of a pair (s, a) over the baseline is r(s, a) + E[h(s')] - g - h(s), with the baseline's gain g and bias
+h: what playing a once in s, and the baseline from then on, earns more in the long run. Its mean and spread are taken
+over models that what was observed and declared allows (`forecasting.models`).
 """
 
 from typing import NamedTuple

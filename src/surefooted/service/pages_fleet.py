@@ -1,7 +1,7 @@
 """What the page of the fleet shows: what needs a person first, and a page of sites.
 
-Everything comes from the machines that advisors keep warm, and from index look-ups for the sites on the page: no request
-reads a journal.
+Everything comes from the machines that advisors keep warm, and from index look-ups for the sites on the page: no
+request reads a journal.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Pages as HTML: templates in which everything is escaped, the files that they need, and headers that forbid the rest."""
+"""Pages as HTML: templates in which everything is escaped, files that they need, headers that forbid the rest."""
 
 import hashlib
 from datetime import UTC, datetime

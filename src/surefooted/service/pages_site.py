@@ -1,4 +1,4 @@
-"""What the page of a site, or of all sites of a deployment, shows: accounts, decisions, what was learnt, the forecast."""
+"""What the page of a site, or of a deployment, shows: accounts, decisions, what was learnt, the forecast."""
 
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -45,8 +45,8 @@ def deployment(held: Context, advisor: Advisor) -> dict[str, Any]:
         machine = advisor.machine()
         events = machine.tracks.people[-TABLE:][::-1]
         told = about(advisor, machine, None) | {
-            "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites), "outside": machine.outside[-5:],
-            "overdue": list(machine.tracks.overdue()), "decisions_made": machine.fleet.t, "last": machine.n,
+            "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites),
+            "outside": machine.outside[-5:], "overdue": list(machine.tracks.overdue()), "decisions_made": machine.fleet.t, "last": machine.n,
             "departures": sum(each.departures for each in machine.tracks.sites),
             "waiting": len(machine.waiting), "open": len(machine.fleet.open),
         }  # fmt: skip
@@ -109,8 +109,8 @@ def _summary(track: Track, shown: Any) -> str:
     where = "It was never below the floor of zero" if low >= 0 else "It has been below the floor of zero"
     alarms = int(sum(columns["alarms"]))
     return (
-        f"The balance is {shown(columns['margin'][-1])} now; {shown(columns['deposits'][-1])} more is put down for open "
-        f"decisions. {where}; its lowest value was {shown(low)} and its highest {shown(max(columns['high']))}. "
+        f"The balance is {shown(columns['margin'][-1])} now; {shown(columns['deposits'][-1])} more is put down for "
+        f"open decisions. {where}; its lowest value was {shown(low)} and its highest {shown(max(columns['high']))}. "
         f"{departures} {'departure' if departures == 1 else 'departures'} from the baseline"
         + (f", {alarms} {'alarm' if alarms == 1 else 'alarms'}." if alarms else ".")
     )

@@ -1,0 +1,338 @@
+"""A store in a PostgreSQL database, which any number of processes and machines may share.
+
+A transaction locks the one row of `head`, the end of the journal, so that decisions follow one another, and the journal
+has no gaps. Writes are kept back and sent together with the commit, in one round trip. A connection that is lost before
+the commit was sent has decided nothing. If it is lost while committing, the store connects again, takes the lock (which
+the lost transaction holds until it has ended), and looks whether its last event is in the journal.
+"""
+
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from surefooted.errors import UnreadableFile
+from surefooted.live.address import parse
+from surefooted.live.deployments import LiveStore
+from surefooted.live.listening import Listener
+from surefooted.live.postgres_session import Connection, channel, check_key, connect, last_result, translated
+from surefooted.live.postgres_tables import check_version, prepare, version_of
+from surefooted.live.store import Head, Store, StoreFault, system_clock
+
+PATIENCE = 20.0  # seconds to connect again after a connection was lost
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+LOCK = "SELECT version, n, at, hash FROM head FOR UPDATE"
+
+
+class PostgresStore(Store):
+    """A store in a schema of a PostgreSQL database.
+
+    Parameters
+    ----------
+    address : `postgresql://user@host:port/database?schema=name`; the schema is created if it does not exist
+    clock, hook : as for `Store`
+
+    """
+
+    POLL = 5.0
+
+    def __init__(
+        self,
+        address: str,
+        clock: Callable[[], datetime] = system_clock,
+        hook: Callable[[str], None] | None = None,
+    ) -> None:
+        self._address = parse(address)
+        super().__init__(self._address.shown, clock, hook)
+        self._db: Connection | None = None
+        self._head: Head | None = None  # within a transaction
+        self._begun_at, self._seen = Head(0, "", b""), Head(0, "", b"")  # when it began; what was there last time
+        self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._listener: Listener | None = None
+        self._is_closed = False
+        try:
+            self._db = connect(self._address)
+            prepare(self._db, self.name, self._address.schema, self.hook)
+        except psycopg.Error as error:
+            self.close()
+            raise UnreadableFile(f"{self.name} cannot be opened as a store: {self._words(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def is_there(address: str) -> bool:
+        """Whether there is a store at an address."""
+        where = parse(address)
+        try:
+            with connect(where) as db:
+                return version_of(db, where.shown, where.schema) > 0
+        except psycopg.Error as error:
+            raise UnreadableFile(f"{where.shown} cannot be reached: {where.cleaned(str(error))}") from None
+
+    def _words(self, error: BaseException) -> str:
+        """What the database says, without secrets."""
+        return self._address.cleaned(str(error)) or type(error).__name__
+
+    # Transactions.
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, and on disk when it ends; one process and thread at a time."""
+        with self.lock:
+            if self._head is not None:  # a part of a larger one, which commits
+                yield
+                return
+            self.hook("before begin")
+            self._begin()
+            try:
+                yield
+                self.hook("before commit")
+                self._commit()
+                self.hook("after commit")
+            except psycopg.Error as error:
+                raise self._nothing(error) from None
+            finally:
+                self._end()
+
+    def _begin(self) -> None:
+        """Take the lock; connect again if the connection was lost, since nothing has happened yet."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                db = self._connected(deadline)
+                row = last_result(db.execute(f"{BEGIN}; {LOCK}")).fetchone()
+                break
+            except psycopg.Error as error:
+                lost = self._is_lost()
+                self._end()
+                if not lost or time.monotonic() > deadline:
+                    raise self._nothing(error) from None
+        if row is None:
+            self._end()
+            raise StoreFault(f"{self.name} is damaged, and nothing was decided: its table head has no row")
+        try:
+            check_version(self.name, row[0])
+        except UnreadableFile:
+            self._end()
+            raise
+        self._head = self._begun_at = Head(*row[1:])
+        if self._head.n < self._seen.n or (self._head.n == self._seen.n and self._head != self._seen):
+            self.epoch += 1  # the database was put back to an earlier time: what was read since does not count
+        self._seen = self._head
+
+    def _commit(self) -> None:
+        """Send all that was written, and wait until it is on disk."""
+        db, head, was = self._db, self._head, self._begun_at
+        assert db is not None and head is not None
+        if head != was:
+            self._pending.append(("UPDATE head SET n = %s, at = %s, hash = %s", (head.n, head.at, head.hash)))
+            self._pending.append(("SELECT pg_notify(%s, %s)", (channel(self._address), str(head.n))))
+        try:
+            self._flush("COMMIT")
+        except psycopg.Error as error:
+            if not self._is_lost():
+                raise
+            self._settle(head if head != was else None, error)
+        self._seen = head
+        if head != was:
+            self.announce(head.n)
+
+    def _settle(self, head: Head | None, error: psycopg.Error) -> None:
+        """The connection was lost while committing: look what became of it."""
+        unknown = (
+            f"{self.name}: the connection was lost while committing, and it is not known whether this was written: "
+            f"{self._words(error)}. Ask again with the same key, or tell the same again: that settles it"
+        )
+        if head is None:  # nothing of it is in the journal
+            raise StoreFault(unknown) from None
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                db = self._connected(deadline)
+                db.execute(BEGIN)
+                db.execute(LOCK)
+                found = db.execute("SELECT hash FROM events WHERE n = %s", (head.n,)).fetchone()
+                db.execute("ROLLBACK")
+                break
+            except (psycopg.Error, StoreFault):
+                lost = self._is_lost()
+                self._drop()
+                if not lost or time.monotonic() > deadline:
+                    raise StoreFault(unknown) from None
+        if found is None or found[0] != head.hash:
+            raise self._nothing(error) from None
+
+    def _end(self) -> None:
+        """After a transaction: roll back what was not committed, and keep the connection if it is good."""
+        self._head, self._pending = None, []
+        if self._db is not None and self._db.info.transaction_status != TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                self._db.execute("ROLLBACK")
+            if self._db.info.transaction_status != TransactionStatus.IDLE:
+                self._drop()
+
+    def _nothing(self, error: BaseException) -> StoreFault:
+        """What is said if nothing was decided for certain."""
+        return StoreFault(f"{self.name} cannot be written, and nothing was decided: {self._words(error)}")
+
+    # Connections.
+
+    def _connected(self, deadline: float) -> Connection:
+        """The connection; a new one if it was lost, until the deadline."""
+        if self._is_closed:
+            raise StoreFault(f"{self.name} was closed")
+        if self._db is not None and self._db.closed:
+            self._drop()
+        pause = 0.05
+        while self._db is None:
+            try:
+                self._db = connect(self._address)
+            except psycopg.OperationalError as error:
+                if time.monotonic() + pause > deadline:
+                    raise StoreFault(
+                        f"{self.name} cannot be reached, and nothing was decided: {self._words(error)}"
+                    ) from None
+                time.sleep(pause)
+                pause = min(1.0, 2 * pause)
+        return self._db
+
+    def _is_lost(self) -> bool:
+        """Whether the connection is gone, rather than a statement refused."""
+        return self._db is None or self._db.closed
+
+    def _drop(self) -> None:
+        """Forget the connection."""
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(psycopg.Error):
+                db.close()
+
+    # Reading and writing.
+
+    def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query; `?` stands for each value."""
+        with self.lock:
+            if self._head is not None:
+                try:
+                    self._flush()
+                    assert self._db is not None
+                    return list(self._execute(self._db, query, values).fetchall())
+                except psycopg.Error as error:
+                    raise self._nothing(error) from None
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    return list(self._execute(self._connected(deadline), query, values).fetchall())
+                except psycopg.Error as error:
+                    if not self._is_lost() or time.monotonic() > deadline:
+                        raise StoreFault(f"{self.name} cannot be read: {self._words(error)}") from None
+
+    def write(self, statement: str, *values: Any) -> None:
+        """Change something other than the journal; only within a transaction. `?` stands for each value."""
+        if self._head is None:
+            raise StoreFault(f"{self.name} cannot be written outside of a transaction")
+        self._pending.append((translated(statement), values))
+
+    def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same statement for each row; only within a transaction."""
+        self._flush()
+        assert self._db is not None and self._head is not None
+        with self._db.cursor() as cursor:
+            cursor.executemany(translated(statement), rows)
+
+    def _flush(self, last: str | None = None) -> None:
+        """Send what was kept back; with COMMIT as the last statement, in one round trip."""
+        if self._pending or last:
+            assert self._db is not None
+            pending, self._pending = self._pending, []
+            statements = [statement for statement, _ in pending] + ([last] if last else [])
+            with psycopg.ClientCursor(self._db) as cursor:  # values are quoted here, since there are several statements
+                cursor.execute("; ".join(statements), [value for _, values in pending for value in values])
+                done = last_result(cursor).statusmessage
+            if last and done != last:
+                raise StoreFault(f"{self.name} cannot be written, and nothing was decided: {done}")
+
+    def _execute(self, db: Connection, query: str, values: tuple[Any, ...]) -> Any:
+        return db.execute(translated(query), values) if values else db.execute(query)
+
+    # The journal.
+
+    def head(self) -> Head:
+        """The end of the journal."""
+        return super().head() if self._head is None else self._head
+
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        return super().last if self._head is None else self._head.n
+
+    def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
+        """Make a decision findable by its key."""
+        check_key(key)
+        super().index_decision(n, deployment, site, key)
+
+    def decision_for(self, deployment: int, site: int, key: str) -> int | None:
+        """The decision for a key at a site, if one was made."""
+        check_key(key)
+        return super().decision_for(deployment, site, key)
+
+    def find_definition(self, name: str) -> tuple[int, bytes] | None:
+        """The number and definition of a deployment, if there is one of that name."""
+        check_key(name)
+        return super().find_definition(name)
+
+    def wait(self, since: int, timeout: float) -> int:
+        """The number of the last event: as soon as it is above `since`, or after `timeout` seconds."""
+        with self.lock:
+            if self._listener is None and not self._is_closed:
+                announce = weakref.WeakMethod(self.announce)
+                self._listener = Listener(partial(connect, self._address), channel(self._address), announce)
+                self._listener.start()
+        return super().wait(since, timeout)
+
+    def end_at(self, head: Head) -> None:
+        """The journal ends here now, within this transaction."""
+        self._head = head
+
+    def put_tokens(self, rows: list[tuple[Any, ...]]) -> None:
+        """Copy access tokens into an empty store; only within a transaction."""
+        super().put_tokens(rows)
+        self.read("SELECT setval(pg_get_serial_sequence('tokens', 'id'), coalesce(max(id), 0) + 1, false) FROM tokens")
+
+    def faults(self) -> list[str]:
+        """Whether the end of the journal is where the table `head` says, and whether pages failed their checksum."""
+        found, (head,) = [], self.read("SELECT n, at, hash FROM head")
+        if Head(*head) != self._last_event():
+            found.append(f"the table head: says that the journal ends with event {head[0]}, or that event was changed")
+        query = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
+        (failures,) = self.read(query)[0]
+        return found + ([f"the database: {failures} pages failed their checksum"] if failures else [])
+
+    def _last_event(self) -> Head:
+        return Store.head(self)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self.lock:
+            self._is_closed = True
+            if self._listener is not None:
+                self._listener.stop()
+            self._drop()
+
+    def __del__(self) -> None:
+        """Close the connections of a store that nobody has any more."""
+        db = getattr(self, "_db", None)
+        if db is not None:
+            with suppress(Exception):
+                db.close()
+
+
+class PostgresLiveStore(LiveStore, PostgresStore):
+    """Deployments in a PostgreSQL database; `surefooted.live.open` returns one."""
