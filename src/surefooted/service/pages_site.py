@@ -45,10 +45,10 @@ def deployment(held: Context, advisor: Advisor) -> dict[str, Any]:
         machine = advisor.machine()
         events = machine.tracks.people[-TABLE:][::-1]
         told = about(advisor, machine, None) | {
-            "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites),
-            "outside": machine.outside[-5:], "overdue": list(machine.tracks.overdue()), "decisions_made": machine.fleet.t, "last": machine.n,
+            "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites), "last": machine.n,
+            "outside": machine.outside[-5:], "overdue": list(machine.tracks.overdue()), "open": len(machine.fleet.open),
+            "decisions_made": machine.fleet.t, "waiting": len(machine.waiting),
             "departures": sum(each.departures for each in machine.tracks.sites),
-            "waiting": len(machine.waiting), "open": len(machine.fleet.open),
         }  # fmt: skip
         names = [each.name for each in machine.sites]
     rails = advisor.definition.rules.guardrails
@@ -151,7 +151,7 @@ def _learnt(advisor: Advisor, machine: Machine) -> dict[str, Any]:
             "proposed": space.action_words(int(space.pair_action[k])) if k >= 0 else None,
             "proposed_visits": int(visits[k]) if k >= 0 else None,
         })  # fmt: skip
-    differs = sum(row["differs"] for row in rows)
+    differs = sum(bool(row["differs"]) for row in rows)
     return {"rows": rows, "states": space.n_states, "steps": int(visits.sum()), "proposes": bool(proposed),
             "differs": differs, "why": fleet.reason}  # fmt: skip
 
