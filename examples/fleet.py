@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from surefooted.service.settings import Settings
 WEEK = timedelta(days=7)
 ALLOWANCE = 2_000  # €, for all shops together
 LATE, LOST, ASKS, ANSWERED = 0.15, 0.01, 5, 0.6  # shares of outcomes; each fifth shop asks; share that is answered
-CHANGE = 0.85  # of the year: when the demand changes
+CHANGE = 0.9  # of the year: when the demand changes
 
 
 class Clock:
@@ -41,27 +42,22 @@ class Clock:
         self.now = BEGINS
 
     def __call__(self):
+        """The time now."""
         return self.now
 
 
 class Year:
     """Plays the year: asks at every shop in every week, over HTTP."""
 
-    def __init__(self, problem, worlds, advisor, clock, names, rng):
-        self.problem, self.worlds, self.advisor, self.clock, self.names, self.rng = (
-            problem,
-            worlds,
-            advisor,
-            clock,
-            names,
-            rng,
-        )
+    def __init__(self, problem, worlds, clock, names, rng):
+        self.problem, self.worlds, self.clock, self.names, self.rng = problem, worlds, clock, names, rng
+        self.advisor = None  # set before the year is played
         self.where, self.late, self.asked = dict.fromkeys(names, problem.start), [], {}
         self.ended = threading.Event()  # set to stop early
 
     def play(self, weeks, seconds):
         """All weeks; each takes its share of the time, if the machine is fast enough."""
-        begun = time.monotonic()
+        begun, self.weeks = time.monotonic(), weeks
         for week in range(weeks):
             world = self.worlds[week >= CHANGE * weeks]
             for i, name in enumerate(self.names):
@@ -78,7 +74,7 @@ class Year:
             self._tell(week, name, self.advisor.decision(self.asked.pop(name)), world)
         decision = self.advisor.ask(name, self.where[name], f"week {week + 1}")
         if decision.status == "waiting":
-            if self.rng.random() > ANSWERED:
+            if week == self.weeks - 1 or self.rng.random() > ANSWERED:
                 self.asked[name] = decision.id  # whoever looks at the page may answer
                 return
             answer = self.advisor.approve if self.rng.random() < 0.8 else self.advisor.reject
@@ -110,10 +106,10 @@ def begin(path, shops, clock, rng):
     file = sf.problems.load(Path(__file__).with_name("shop.toml"))
     counts = Counts(file.space) if file.history is None else file.history.counts
     models = Models(counts, file.knowledge, file.baseline.policy, file.start, None)
-    truth, changed = (
-        models.draw(rng),
-        Models(Counts(file.space), file.knowledge, file.baseline.policy, 0, None).draw(rng),
-    )
+    truth = models.draw(rng)
+    laws = tuple(law[::-1] for law in truth.laws)  # where little was sold, much is
+    ptr, after, mass, r = truth.mechanics.table(laws)
+    changed = replace(truth, mdp=sf.TabularMDP(file.space, ptr, after, mass, np.clip(r, -60, 110)), laws=laws)
     names = tuple(f"Shop {i + 1:02d}" for i in range(shops))
     store = sf.live.open(path, clock)
     advisor = deploy(store, file, exact_baseline(truth), name="shops", sites=names, mode="live", who="demo",
@@ -124,6 +120,7 @@ def begin(path, shops, clock, rng):
 
 
 def main():
+    """Set up the shops, and run the service."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, help="for the store; a temporary one unless given")
     parser.add_argument("--port", type=int, default=0, help="0: any that is free")
@@ -170,7 +167,7 @@ def run(store, file, worlds, others, given):
         if not is_watched or failed:
             server.end()
 
-    year = Year(file, worlds, None, clock, names, rng)
+    year = Year(file, worlds, clock, names, rng)
     player = threading.Thread(target=played, daemon=True)
 
     async def serve():

@@ -60,7 +60,9 @@ def test_every_route_has_an_entry(service):
     described = {
         (method.upper(), path) for path, told in service.app.openapi()["paths"].items() for method in told
     }
-    assert routes(service.app) == set(MAY) == described | {("GET", "/v1/openapi.json")}
+    from test_service_pages import PAGES  # they have sessions instead of tokens, and tests of their own
+
+    assert routes(service.app) - set(PAGES) == set(MAY) == described | {("GET", "/v1/openapi.json")}
 
 
 @pytest.mark.parametrize("method, path", sorted(MAY))

@@ -140,11 +140,14 @@ def _complete(held: Context, rows: list[Row]) -> None:
     for row in rows:
         if row.last in events:
             row.at, body = events[row.last]
-            space = held.advisor(row.deployment).space
-            state, waits = space.state_words(body["state"]), body["status"] == "waiting"
-            action = space.action_words(body["proposed"] if waits else body["action"])
-            row.words = f"in state {state}: {'asks to play' if waits else 'play'} {action}"
-            row.departs = bool(body["departs"])
+            space, departs = held.advisor(row.deployment).space, bool(body["departs"])
+            waits = bool(row.waiting and body["status"] == "waiting")
+            if body["status"] == "waiting" and not waits:  # it was answered since
+                departs = any(event.kind == "approve" for event in held.store.about(row.last))
+            action = body["proposed"] if waits or (departs and body["status"] == "waiting") else body["action"]
+            said = "asks to play" if waits else "play"
+            row.words = f"in state {space.state_words(body['state'])}: {said} {space.action_words(action)}"
+            row.departs = departs
 
 
 def _needs(advisor: Advisor, machine: Machine) -> list[dict[str, Any]]:
