@@ -32,7 +32,7 @@ from surefooted.service.settings import Settings
 WEEK = timedelta(days=7)
 ALLOWANCE = 2_000  # €, for all shops together
 LATE, LOST, ASKS, ANSWERED = 0.15, 0.01, 5, 0.6  # shares of outcomes; each fifth shop asks; share that is answered
-CHANGE = 0.9  # of the year: when the demand changes
+CHANGE, MORE = 0.85, 5  # of the year: when the demand rises; by how many units a week
 
 
 class Clock:
@@ -101,13 +101,20 @@ class Year:
         self.late = [each for each in self.late if each[0] > week]
 
 
+def shifted(law, by):
+    """The law of a demand that is larger by so much, up to the largest."""
+    moved = np.concatenate([np.full(by, 1e-9), law[: law.size - by]])
+    moved[-1] += law[law.size - by :].sum()
+    return moved / moved.sum()
+
+
 def begin(path, shops, clock, rng):
     """A store with the deployment and its shops; the file, two worlds and the names of the shops."""
     file = sf.problems.load(Path(__file__).with_name("shop.toml"))
     counts = Counts(file.space) if file.history is None else file.history.counts
     models = Models(counts, file.knowledge, file.baseline.policy, file.start, None)
     truth = models.draw(rng)
-    laws = tuple(law[::-1] for law in truth.laws)  # where little was sold, much is
+    laws = tuple(shifted(law, MORE) for law in truth.laws)
     ptr, after, mass, r = truth.mechanics.table(laws)
     changed = replace(truth, mdp=sf.TabularMDP(file.space, ptr, after, mass, np.clip(r, -60, 110)), laws=laws)
     names = tuple(f"Shop {i + 1:02d}" for i in range(shops))

@@ -5,6 +5,7 @@ h: what playing a once in s, and the baseline from then on, earns more in the lo
 over models that what was observed and declared allows (`forecasting.models`).
 """
 
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,12 @@ from surefooted.data.counts import Counts
 from surefooted.errors import SurefootedError
 from surefooted.forecasting.models import Models
 from surefooted.live.advisor import Advisor
+from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.space import Floats
 
-DRAWS = 30  # models
-MOST = 2_000  # steps that a model is drawn from; of more, that many are drawn first
+DRAWS = 20  # models
+FORGOTTEN = 10  # models that are drawn before them
+MOST = 500  # steps that a model is drawn from; of more, that many are drawn first
 STALE = 1.1  # an estimate is used until there are so many times the steps that it rests on
 
 
@@ -41,7 +44,8 @@ def estimates(advisor: Advisor, counts: Counts) -> Estimates | None:
     rng = np.random.default_rng(0)
     try:
         models = Models(_fewer(counts, rng), definition.knowledge, definition.baseline.policy, 0, None)
-        drawn = np.array([_advantages(models, rng, float(gain), np.asarray(bias)) for _ in range(DRAWS)])  # [D, K]
+        problems = islice(models.chain(rng), FORGOTTEN, FORGOTTEN + DRAWS)
+        drawn = np.array([_advantages(each.mdp, float(gain), np.asarray(bias)) for each in problems])  # [D, K]
     except (SurefootedError, ValueError, FloatingPointError):  # what was declared is contradicted
         return None
     low, high = np.quantile(drawn, (0.05, 0.95), axis=0)
@@ -49,9 +53,8 @@ def estimates(advisor: Advisor, counts: Counts) -> Estimates | None:
     return Estimates(counts.total, drawn.mean(axis=0), low, high)
 
 
-def _advantages(models: Models, rng: np.random.Generator, gain: float, bias: Floats) -> Floats:
+def _advantages(mdp: TabularMDP, gain: float, bias: Floats) -> Floats:
     """The advantage of every pair in one model, [K]."""
-    mdp = models.draw(rng).mdp
     space = mdp.space
     row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
     ahead = np.bincount(row, mdp.p * bias[mdp.next_state], minlength=space.n_pairs)
