@@ -97,7 +97,8 @@ class SiteFacts:
     """What is counted of a site.
 
     - `last`: its last decision; `decisions`, `departures`: how many there were.
-    - `first`: how many decisions all sites had made when it departed first, -1 if it has not.
+    - `first`: how many decisions had been made when it departed first, -1 if it has not: by all sites, or by itself if
+      each has an account of its own.
     """
 
     last: int = 0
@@ -118,7 +119,7 @@ class Tracks:
 
     @property
     def first(self) -> int:
-        """How many decisions all sites had made when one departed first, -1 if none has."""
+        """The smallest `first` of a site, -1 if none has departed."""
         return min((each.first for each in self.sites if each.first >= 0), default=-1)
 
     def overdue(self) -> dict[int, int]:
@@ -154,7 +155,8 @@ class Tracks:
         facts.last, facts.decisions, facts.departures = event.n, facts.decisions + 1, facts.departures + departs
         self.due[event.n] = (site, facts.decisions)
         if departs and facts.first < 0:
-            facts.first = machine.fleet.t - 1
+            own = machine.fleet.rules.accounts == "own"
+            facts.first = (facts.decisions if own else machine.fleet.t) - 1
 
     def _settle(self, machine: "Machine", event: Event) -> int | None:
         """Forget outcomes that are complete or not waited for; the site that an event is about, if it is about one."""

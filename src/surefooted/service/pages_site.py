@@ -172,12 +172,14 @@ def _forecast(advisor: Advisor, machine: Machine, site: int | None) -> dict[str,
     facts = None if site is None else machine.tracks.sites[site]
     made = facts.decisions if own and facts is not None else machine.fleet.t
     first = facts.first if facts is not None else machine.tracks.first
-    amount = advisor.space.amount
+    track, amount = machine.tracks.accounts.get((-1 if not own else -2 if site is None else site, 0)), advisor.space.amount
     return {
         "pays_in": amount(found.pays_in), "allowance": amount(found.allowance), "reserve": amount(found.reserve),
         "deposit": amount(found.deposit), "soonest": found.soonest if found.soonest < NEVER else None,
         "latest": found.latest if found.latest < NEVER else None, "own": own, "made": made,
         "first": first + 1 if first >= 0 else None,
+        "paid_in": amount(track.columns["paid_in"][-1]) if track is not None else None,
+        "balance": amount(track.columns["margin"][-1]) if track is not None else None,
     }  # fmt: skip
 
 
