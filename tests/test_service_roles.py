@@ -57,9 +57,7 @@ def service(tmp_path_factory):
 
 
 def test_every_route_has_an_entry(service):
-    described = {
-        (method.upper(), path) for path, told in service.app.openapi()["paths"].items() for method in told
-    }
+    described = {(method.upper(), path) for path, told in service.app.openapi()["paths"].items() for method in told}
     assert routes(service.app) == set(MAY) == described | {("GET", "/v1/openapi.json")}
 
 
@@ -113,7 +111,9 @@ def test_a_token_for_named_sites_sees_and_uses_only_them(place):
         assert call("GET", "/v1/deployments/other") == 403
         assert service.call("GET", "/v1/deployments", secret=secret).json["deployments"] == ["shop"]
         everywhere = service.token("use", "all")
-        assert service.call("POST", shop + "/tell", {"decision": there.id, "reward": 0.5}, secret=everywhere).status == 200
+        assert (
+            service.call("POST", shop + "/tell", {"decision": there.id, "reward": 0.5}, secret=everywhere).status == 200
+        )
         assert advisor.known(there.id).reward == 0.5
 
 
