@@ -16,12 +16,18 @@ pytest.importorskip("fastapi", reason="fastapi is missing")
 
 from service_help import Service, served
 from surefooted.errors import SurefootedError
-from surefooted.service import serving, tokens
+from surefooted.service import protocol, serving, tokens
 from surefooted.service.access import Bucket
 from surefooted.service.logs import JsonLines
 
 SHOP = "/v1/deployments/shop"
 ASK = {"site": "a", "state": 0, "key": "1"}
+
+
+def listening(service, query=""):
+    """The request for a stream of events."""
+    head = f"GET /v1/events{query} HTTP/1.1\r\nHost: x\r\n"
+    return f"{head}Authorization: Bearer {service.token('read')}\r\n\r\n".encode()
 
 
 def test_a_token_is_shown_once_and_stored_as_a_digest(place):
@@ -62,9 +68,7 @@ def test_a_stream_ends_when_its_token_does(place):
     service, advisor = served(place, settings={"heartbeat": 0.1})
     with service:
         link = socket.create_connection(("127.0.0.1", service.port), timeout=20)
-        link.sendall(
-            f"GET /v1/events?after=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.token('read')}\r\n\r\n".encode()
-        )
+        link.sendall(listening(service, "?after=0"))
         heard = b""
         while heard.count(b"event: ") < 3 or b": still here" not in heard:
             heard += link.recv(65536)
@@ -113,14 +117,28 @@ def test_a_slow_client_is_sent_away_and_holds_nobody_up(place):
         for link in slow:
             assert b" 408 " in link.recv(4096).split(b"\r\n")[0]
             link.close()
-        never = socket.create_connection(("127.0.0.1", service.port), timeout=20)  # its headers never end
-        never.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
-        assert service.call("POST", SHOP + "/ask", ASK).status == 200
-        never.close()
+
+
+def test_a_connection_without_a_request_is_closed(place, monkeypatch):
+    monkeypatch.setattr(protocol.Prompt, "HEAD", 0.4)
+    service, _ = served(place)
+    with service:
+        links = [socket.create_connection(("127.0.0.1", service.port), timeout=20) for _ in range(3)]
+        links[1].sendall(b"GET /healthz HTTP/1.1\r\nHost: ")  # its headers never end
+        links[2].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in links[2].recv(4096)
+        links[2].sendall(b"GET /healthz")  # nor do those of the second request on this one
+        for link in links:
+            while link.recv(4096):
+                pass
+            link.close()
+        with service.connect("use") as store:  # a connection may rest between two requests
+            time.sleep(0.6)
+            assert store.deployments() == ["shop"]
 
 
 def test_what_takes_too_long_is_answered_and_goes_on(place):
-    service, advisor = served(place, settings={"seconds": 0.3})
+    service, advisor = served(place, settings={"seconds": 1.0})
     with service:
         assert service.call("GET", "/v1/me").status == 200
         with service.store.lock:  # the store is busy
@@ -170,9 +188,7 @@ def test_buckets_fill_up_again(monkeypatch):
 def test_streams_are_limited(place):
     service, _ = served(place, settings={"streams": 2, "heartbeat": 0.1})
     with service:
-        request = (
-            f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.token('read')}\r\n\r\n".encode()
-        )
+        request = listening(service)
         open_ = [socket.create_connection(("127.0.0.1", service.port), timeout=20) for _ in range(2)]
         for link in open_:
             link.sendall(request)
@@ -250,7 +266,7 @@ def test_hostile_names_are_only_shown(place):
     """Labels that try to be HTML, headers, terminals, formulas or paths come back as they went in, or are refused."""
     hostile = ["<script>alert(1)</script>", "'; DROP TABLE events; --", "../../etc/passwd", "{{7*7}}", "%0d%0aX: 1",
                "=cmd|'/c calc'!A1", "\u202egnp.exe", "a" * 200, "💥", "null", "-1"]  # fmt: skip
-    service, advisor = served(place, sites=())
+    service, _ = served(place, sites=())
     with service:
         for name in hostile:
             assert service.call("POST", SHOP + "/sites", {"name": name}).status == 201, name
@@ -291,9 +307,7 @@ def test_threads_share_one_store(place):
 def test_the_service_ends_gracefully(place):
     service, advisor = served(place)
     link = socket.create_connection(("127.0.0.1", service.port), timeout=20)
-    link.sendall(
-        f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.token('read')}\r\n\r\n".encode()
-    )
+    link.sendall(listening(service))
     assert b" 200 " in link.recv(100)
     begun = time.monotonic()
     service.close()

@@ -21,15 +21,16 @@ MAY = {
     ("POST", HERE + "/ask"): USE, ("POST", HERE + "/tell"): USE,
     ("GET", HERE + "/decisions"): READ, ("GET", HERE + "/decisions/{number}"): SEE,
     ("GET", HERE + "/decisions/{number}/outcome"): SEE,
-    **{("POST", f"{HERE}/decisions/{{number}}/{what}"): OPERATE for what in ("approve", "reject", "expire", "correct")},
-    **{("POST", f"{HERE}/{what}"): OPERATE for what in ("pause", "resume", "close", "reopen", "mode", "relocate", "trust")},
-    **{("GET", f"{HERE}/{what}"): READ for what in ("status", "account", "account/curve", "journal", "export", "events")},
+    **{("POST", f"{HERE}/decisions/{{number}}/{what}"): OPERATE for what in "approve reject expire correct".split()},
+    **{("POST", f"{HERE}/{what}"): OPERATE for what in "pause resume close reopen mode relocate trust".split()},
+    **{("GET", f"{HERE}/{what}"): READ for what in "status account account/curve journal export events".split()},
     ("GET", "/v1/tokens"): ADMINISTER, ("POST", "/v1/tokens"): ADMINISTER,
     ("DELETE", "/v1/tokens/{name}"): ADMINISTER,
 }  # fmt: skip
-BODIES = {"ask": {"site": "a", "state": 0, "key": "1"}, "tell": {"decision": 4, "reward": 0.5}, "mode": {"mode": "live"},
-          "relocate": {"site": "a", "state": 1, "why": "x"}, "sites": {"name": "b"}, "close": {"site": "a"},
-          "reopen": {"site": "a"}, "tokens": {"name": "x", "role": "read"}, "correct": {"reward": 0.25}}  # fmt: skip
+BODIES = {"ask": {"site": "a", "state": 0, "key": "1"}, "tell": {"decision": 4, "reward": 0.5},
+          "mode": {"mode": "live"}, "relocate": {"site": "a", "state": 1, "why": "x"}, "sites": {"name": "b"},
+          "close": {"site": "a"}, "reopen": {"site": "a"}, "tokens": {"name": "x", "role": "read"},
+          "correct": {"reward": 0.25}}  # fmt: skip
 
 
 def routes(app):

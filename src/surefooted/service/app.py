@@ -27,6 +27,7 @@ from surefooted.service.guard import Guard
 from surefooted.service.hub import Hub
 from surefooted.service.metrics import Metrics
 from surefooted.service.settings import Settings
+from surefooted.service.webhooks import Teller
 
 ROUTERS = (api_deployments, api_decisions, api_people, api_reports, api_events, api_tokens, api_operations)
 ABOUT = "Ask what to do, tell what came of it. Every answer is on disk before it is sent (docs/service.md)."
@@ -48,13 +49,16 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     held.hub = Hub(store)
     held.metrics = Metrics(held)
     idempotency.prepare(store)
+    teller = Teller(held)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = settings.threads
         held.hub.start()
+        teller.start()
         yield
-        held.stopping = True
+        held.stop()
+        teller.stop()
         held.hub.stop()
 
     app = FastAPI(title="Surefooted", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None,
