@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import surefooted as sf
 from live_help import deployed, replayed, state_of
 from surefooted.cli import main
-from surefooted.live.store import SCHEMA
+from surefooted.live.store import SCHEMA, Store
 
 SECRET = "pa55 w/rd?&"
 QUOTED = "pa55%20w%2Frd%3F%26"
@@ -191,12 +191,12 @@ class TestServer:
         patient = sf.live.open(address).deployment("shop")
         with pytest.raises(sf.live.StoreFault, match="nothing was decided"):
             with advisor.store.transaction():
-                advisor.store._db.execute("SET idle_in_transaction_session_timeout = '30s'")
+                advisor.store._link.db.execute("SET idle_in_transaction_session_timeout = '30s'")
                 advisor.store.append(advisor.id, "pause", {"site": None, "who": None, "note": None})
                 with pytest.raises(sf.live.StoreFault, match=r"nothing was decided.*lock timeout"):
                     with patient.store.transaction():
                         raise AssertionError("had its turn")
-                advisor.store._db.execute("SET idle_in_transaction_session_timeout = '200ms'")
+                advisor.store._link.db.execute("SET idle_in_transaction_session_timeout = '200ms'")
                 time.sleep(0.6)
         decision = patient.ask("a", 0, key="1")
         assert advisor.ask("a", 0, key="1") == decision
@@ -218,7 +218,7 @@ class TestServer:
             assert time.monotonic() - begin < 4  # it was announced, and not found by looking every five seconds
             thread.join()
             listens = "FROM pg_stat_activity WHERE query LIKE ?"
-            ended = store.read(f"SELECT pg_terminate_backend(pid) {listens}", f"LISTEN%{store._address.schema}%")
+            ended = store.read(f"SELECT pg_terminate_backend(pid) {listens}", f"LISTEN%{store._link.address.schema}%")
             assert ended == [(True,)]
             time.sleep(1.5)
         last = store.last
@@ -239,14 +239,14 @@ class TestServer:
         with sf.live.open(address) as other, other.transaction():  # as a restored backup would be
             for table in ("events", "decisions", "told"):
                 other.write(f"DELETE FROM {table} WHERE n > 7")
-            other.end_at(other._last_event())
+            other.end_at(Store.head(other))
         again = advisor.ask("a", 0, key="2")
         assert again.id == 8 and state_of(replayed(address)) == state_of(advisor)
         assert store.verify().is_whole
         with sf.live.open(address) as other, other.transaction():
             for table in ("events", "decisions", "told"):
                 other.write(f"DELETE FROM {table} WHERE n > 7")
-            other.end_at(other._last_event())
+            other.end_at(Store.head(other))
         sf.live.open(address).deployment("shop").pause()  # as many events as before
         assert advisor.ask("a", 0, key="3").id == 9 and state_of(replayed(address)) == state_of(advisor)
 

@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import surefooted as sf
 from live_help import deployed, replayed, state_of
+from surefooted.cli import main
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -324,7 +326,7 @@ def test_a_backend_that_is_ended_at_any_point_decides_all_or_nothing(postgres, a
     def hook(reached):
         if due[0] and reached == point:
             due[0] = False
-            admin.read("SELECT pg_terminate_backend(?)", store._db.info.backend_pid)
+            admin.read("SELECT pg_terminate_backend(?)", store._link.db.info.backend_pid)
             time.sleep(0.1)
 
     store.hook = hook
@@ -340,3 +342,18 @@ def test_a_backend_that_is_ended_at_any_point_decides_all_or_nothing(postgres, a
     assert advisor.ask("a", 0, key="1") == first
     assert asked(address) == ["1", "key 0", "key 1", "key 2", "key 3"]
     assert state_of(replayed(address)) == state_of(advisor)
+
+
+def test_a_year_is_rehearsed_on_a_server(postgres):
+    """With late, lost and repeated outcomes, and a process that is killed; no address stands in any command."""
+    address = postgres.address()
+    command = ["live", "rehearse", str(HERE.parent / "examples" / "machine.toml")]
+    command += ["--baseline", "world", "--steps", "40"]
+    command += ["--allowance", "3000", "--crashes", "3", "--store", address, "--json"]
+    shown = CliRunner().invoke(main, command)
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout)["killed"] == 3
+    with sf.live.open(address) as store:
+        assert store.verify().is_whole
+    again = CliRunner().invoke(main, command)
+    assert again.exit_code == 1 and "exists already: a rehearsal needs a new store" in again.output
