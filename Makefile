@@ -12,7 +12,7 @@ CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_
 SHARE := 1
 LOWEST := $(VENV)-lowest/bin
 LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live
+BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-live test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
@@ -35,8 +35,9 @@ test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be co
 	@$(PYTEST) -m "not slow"
 
 verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign, lowest versions (8 minutes)
-	@for extra in dask ray; do test -e $(VENV)/.$$extra && continue; \
+	@for extra in dask ray postgres; do test -e $(VENV)/.$$extra && continue; \
 		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
+	@sh tests/postgresql.sh
 	@echo "Running the slow tests"
 	@$(PYTEST) -m slow
 	@echo "Running a fifth of the campaign"

@@ -76,16 +76,17 @@ class Server:
         self._programs, self._as = programs(), somebody()
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._folder = tempfile.TemporaryDirectory(prefix="pg", dir=parent or memory)
-        self._sockets = tempfile.TemporaryDirectory(prefix="pg")  # names of sockets must be short
+        self._socket_folder = tempfile.TemporaryDirectory(prefix="pg")  # names of sockets must be short
+        self.sockets = self._socket_folder.name
         self.data, self.port = Path(self._folder.name) / "data", free_port()
         try:
-            for folder in (self._folder.name, self._sockets.name):
+            for folder in (self._folder.name, self.sockets):
                 os.chmod(folder, 0o755)
                 if self._as:
                     os.chown(folder, self._as["user"], self._as["group"])
             self._run("initdb", "--no-sync", "--encoding=UTF8", "--no-locale", "--username=ada", "--auth=trust")
             with (self.data / "postgresql.conf").open("a") as file:
-                file.write(SETTINGS.format(port=self.port, sockets=self._sockets.name))
+                file.write(SETTINGS.format(port=self.port, sockets=self.sockets))
             (self.data / "pg_hba.conf").write_text(ACCESS)
             self.start()
         except BaseException:
@@ -120,13 +121,20 @@ class Server:
     def address(self, schema=None):
         """The address of a store in a schema; by default a new one."""
         schema = schema or f"s{os.getpid()}_{next(NUMBERS)}_{time.monotonic_ns() % 1_000_000}"
-        return f"postgresql://ada@/postgres?host={self._sockets.name}&port={self.port}&schema={schema}"
+        return f"postgresql://ada@/postgres?host={self.sockets}&port={self.port}&schema={schema}"
+
+    def execute(self, statement):
+        """Run a statement as the administrator."""
+        import psycopg
+
+        with psycopg.connect(f"host={self.sockets} port={self.port} user=ada dbname=postgres", autocommit=True) as db:
+            db.execute(statement)
 
     def log(self):
         return (Path(self._folder.name) / "log").read_text()
 
     def _remove(self):
-        for folder in (self._folder, self._sockets):
+        for folder in (self._folder, self._socket_folder):
             with contextlib.suppress(OSError):
                 folder.cleanup()
 

@@ -30,10 +30,12 @@ def said(*arguments, **options):
     return json.loads(run(*arguments, "--json", **options).stdout)
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
+@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+def place(request, tmp_path, monkeypatch):
+    """A directory, and in the environment the name of a store, in each database in turn."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SUREFOOTED_STORE", "machine.db")
+    file = request.param == "SQLite"
+    monkeypatch.setenv("SUREFOOTED_STORE", "machine.db" if file else request.getfixturevalue("postgres").address())
     (tmp_path / "machine.toml").write_text(MACHINE)
     return tmp_path
 
@@ -183,7 +185,7 @@ def test_people_pause_move_approve_reject_and_expire(machine):
 def test_a_changed_byte_ends_verify_with_exit_code_1(machine):
     explored("x")
     assert said("verify")["is_whole"]
-    with sf.live.open("machine.db") as store, store.transaction():
+    with sf.live.open(os.environ["SUREFOOTED_STORE"]) as store, store.transaction():
         store.write("UPDATE events SET body = replace(body, '\"hall\"', '\"hull\"') WHERE kind = 'site'")
     shown = run("verify", code=1).output
     assert "is not whole" in shown and "event 3 (site" in shown

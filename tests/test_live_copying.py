@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,8 @@ def test_backup_while_others_decide(anywhere):
         copies = []
         for i in range(4):
             copies.append(store.backup(anywhere / f"copy{i}.sqlite").events)
+            seen = store.verify()
+            assert seen.is_whole and seen.events >= copies[-1], seen.faults
             store.wait(copies[-1] + 5, 30.0)
     finally:
         stop.set()
@@ -166,6 +169,20 @@ def test_one_moves_from_sqlite_to_postgresql_and_back_on_the_command_line(place,
     run("backup", postgres.address(), "--store", address)
     with sf.live.open(place / "back.db") as back:
         assert everything(back) == before
+
+
+def test_waiting_for_the_next_event(place):
+    """The same promise as on PostgreSQL; other processes are seen by looking twenty times a second."""
+    store, advisor = deployed(place / "x.db")
+    last, begin = store.last, time.monotonic()
+    assert store.wait(last, 0.2) == last and time.monotonic() - begin >= 0.2
+    assert store.wait(last - 1, 60) == last
+    for asks in (advisor, sf.live.open(place / "x.db").deployment("shop")):
+        last, begin = store.last, time.monotonic()
+        thread = threading.Timer(0.1, asks.ask, ("a", 0), {"key": str(last)})
+        thread.start()
+        assert store.wait(last, 60) == last + 1 and time.monotonic() - begin < 30
+        thread.join()
 
 
 def test_a_file_that_is_no_store_is_not_restored(place):

@@ -110,3 +110,15 @@ def test_merging_keeps_peaks_counts_and_the_end(n):
     bounds = [0, *(int(x) + 1 for x in columns["n"])]  # every point stands for its own stretch
     for low, high, begin, end in zip(columns["low"], columns["high"], bounds, bounds[1:], strict=False):
         assert low == margins[begin:end].min() and high == margins[begin:end].max()
+
+
+def test_a_departure_that_is_not_played_is_not_counted(tmp_path):
+    store, advisor = live_help.deployed(tmp_path / "a.db", allowance=20.0, mode="approval")
+    for t, answer in enumerate((advisor.reject, advisor.approve, advisor.reject)):
+        decision = advisor.ask("a", 0, str(t))
+        assert decision.status == "waiting"
+        assert advisor.machine().tracks.sites[0].departures == 1 + (t == 2)
+        answer(decision, who="Ada")
+        advisor.tell(decision, reward=0.5, next_state=0)
+    assert advisor.machine().tracks.sites[0].departures == 1
+    store.close()

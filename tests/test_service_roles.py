@@ -21,15 +21,16 @@ MAY = {
     ("POST", HERE + "/ask"): USE, ("POST", HERE + "/tell"): USE,
     ("GET", HERE + "/decisions"): READ, ("GET", HERE + "/decisions/{number}"): SEE,
     ("GET", HERE + "/decisions/{number}/outcome"): SEE,
-    **{("POST", f"{HERE}/decisions/{{number}}/{what}"): OPERATE for what in ("approve", "reject", "expire", "correct")},
-    **{("POST", f"{HERE}/{what}"): OPERATE for what in ("pause", "resume", "close", "reopen", "mode", "relocate", "trust")},
-    **{("GET", f"{HERE}/{what}"): READ for what in ("status", "account", "account/curve", "journal", "export", "events")},
+    **{("POST", f"{HERE}/decisions/{{number}}/{what}"): OPERATE for what in "approve reject expire correct".split()},
+    **{("POST", f"{HERE}/{what}"): OPERATE for what in "pause resume close reopen mode relocate trust".split()},
+    **{("GET", f"{HERE}/{what}"): READ for what in "status account account/curve journal export events".split()},
     ("GET", "/v1/tokens"): ADMINISTER, ("POST", "/v1/tokens"): ADMINISTER,
     ("DELETE", "/v1/tokens/{name}"): ADMINISTER,
 }  # fmt: skip
-BODIES = {"ask": {"site": "a", "state": 0, "key": "1"}, "tell": {"decision": 4, "reward": 0.5}, "mode": {"mode": "live"},
-          "relocate": {"site": "a", "state": 1, "why": "x"}, "sites": {"name": "b"}, "close": {"site": "a"},
-          "reopen": {"site": "a"}, "tokens": {"name": "x", "role": "read"}, "correct": {"reward": 0.25}}  # fmt: skip
+BODIES = {"ask": {"site": "a", "state": 0, "key": "1"}, "tell": {"decision": 4, "reward": 0.5},
+          "mode": {"mode": "live"}, "relocate": {"site": "a", "state": 1, "why": "x"}, "sites": {"name": "b"},
+          "close": {"site": "a"}, "reopen": {"site": "a"}, "tokens": {"name": "x", "role": "read"},
+          "correct": {"reward": 0.25}}  # fmt: skip
 
 
 def routes(app):
@@ -57,11 +58,9 @@ def service(tmp_path_factory):
 
 
 def test_every_route_has_an_entry(service):
-    described = {
-        (method.upper(), path) for path, told in service.app.openapi()["paths"].items() for method in told
-    }
     from test_service_pages import PAGES  # they have sessions instead of tokens, and tests of their own
 
+    described = {(method.upper(), path) for path, told in service.app.openapi()["paths"].items() for method in told}
     assert routes(service.app) - set(PAGES) == set(MAY) == described | {("GET", "/v1/openapi.json")}
 
 
@@ -115,7 +114,9 @@ def test_a_token_for_named_sites_sees_and_uses_only_them(place):
         assert call("GET", "/v1/deployments/other") == 403
         assert service.call("GET", "/v1/deployments", secret=secret).json["deployments"] == ["shop"]
         everywhere = service.token("use", "all")
-        assert service.call("POST", shop + "/tell", {"decision": there.id, "reward": 0.5}, secret=everywhere).status == 200
+        assert (
+            service.call("POST", shop + "/tell", {"decision": there.id, "reward": 0.5}, secret=everywhere).status == 200
+        )
         assert advisor.known(there.id).reward == 0.5
 
 

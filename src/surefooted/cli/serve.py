@@ -33,7 +33,7 @@ from surefooted.errors import MissingExtra, SurefootedError
               show_default=True)  # fmt: skip
 def serve(path: Where | None, store: Where | None, host: str, port: int, webhooks: str | None, log_level: str,
           **limits: Any) -> None:  # fmt: skip
-    """Offer the advisor over HTTP, with the store in PATH, a file or postgresql://…
+    """Offer the advisor over HTTP, with the store in PATH: a file, or the address of a database.
 
     \b
     surefooted token create ada --role administer --store shop.db

@@ -58,20 +58,35 @@ def parse(address: str) -> Address:
         fault = f"schema {schema!r}: use lower-case letters, digits and underscores, at most 50, and no pg_ in front"
         raise InvalidInput("this is no address of a store", [fault])
     try:
-        given = conninfo_to_dict(f"{start}?{rest}" if rest else start)
+        given: dict[str, Any] | None = conninfo_to_dict(f"{start}?{rest}" if rest else start)
     except ProgrammingError:  # its message repeats what it could not read: that may be a part of the password
+        given = None
+    if given is None or not _is_plain(given):
         form = "postgresql://user:password@host:port/database?schema=name"
         hint = "Write special characters of a password as %XX, or keep it in ~/.pgpass or PGPASSWORD."
-        raise InvalidInput("this is no address of a store", [f"it must have the form {form}"], hint) from None
+        raise InvalidInput("this is no address of a store", [f"it must have the form {form}"], hint)
     return Address(_shown(given, schema), schema, given)
 
 
+def _is_plain(given: dict[str, Any]) -> bool:
+    """Whether host, port and database hold nothing that may be the rest of a password with an unquoted @, : or /."""
+    hosts, name = str(given.get("host") or ""), str(given.get("dbname") or "")
+    numbers = str(given.get("port") or "0").replace(",", "")
+    words = (word for word in hosts.split(",") if not re.fullmatch(r"[0-9a-fA-F:.]+(%\w+)?", word))  # no IPv6 address
+    return numbers.isdigit() and not any(sign in word for word in words for sign in "@:") and not set(name) & set("@:/")
+
+
 def _shown(given: dict[str, Any], schema: str) -> str:
-    """The address for people."""
+    """The address for people, which is one that can be used."""
     host, port = str(given.get("host") or given.get("hostaddr") or ""), str(given.get("port") or "")
     user = f"{given['user']}@" if given.get("user") else ""
-    where = "" if host.startswith("/") else host + (f":{port}" if port else "")
-    asked = [f"host={host}"] if host.startswith("/") else []
-    asked += [f"port={port}"] if host.startswith("/") and port else []
-    asked += [f"schema={schema}"] if schema != SCHEMA else []
+    asked = [f"schema={schema}"] if schema != SCHEMA else []
+    if "/" in host:  # a socket
+        asked = [f"host={host}", *([f"port={port}"] if port else []), *asked]
+        where = ""
+    else:
+        hosts, ports = host.split(","), port.split(",")
+        names = [f"[{name}]" if ":" in name else name for name in hosts]
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        where = ",".join(name + (f":{number}" if number else "") for name, number in zip(names, ports, strict=False))
     return f"postgresql://{user}{where}/{given.get('dbname') or ''}" + ("?" + "&".join(asked) if asked else "")

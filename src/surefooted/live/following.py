@@ -4,6 +4,7 @@ Each call is one transaction: follow the journal, decide or check, write the eve
 anything fails, nothing was decided, and a machine that is ahead of the journal is rebuilt before it is used again.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from surefooted.tables.space import Space
 
 SNAPSHOT = 2  # the format of snapshots
 EVERY = 20_000  # events between two snapshots
+IDLE = 1.0  # seconds without a transaction, after which others may have written much
 
 
 class Following:
@@ -38,6 +40,7 @@ class Following:
         self._machine: Machine | None = None
         self._snapshot_at = 0
         self._read_to = (-1, -1)  # epoch of the store, and its last event when the journal was followed
+        self._changed = 0.0  # when the last transaction ended, by the monotonic clock
         self._is_ahead = False  # whether the machine has taken effects that are not committed
 
     @property
@@ -97,6 +100,8 @@ class Following:
     def _changing(self) -> Iterator[Machine]:
         """A transaction, in which the machine has followed the journal."""
         with self.store.lock:
+            if self._machine is None or time.monotonic() - self._changed > IDLE:
+                self.machine()  # before it is our turn: others need not wait while we read
             try:
                 with self.store.transaction():
                     machine = self.machine()
@@ -109,7 +114,7 @@ class Following:
                     self._machine = None
                 raise
             finally:
-                self._is_ahead = False
+                self._is_ahead, self._changed = False, time.monotonic()
 
     def _write(self, machine: Machine, kind: str, body: dict[str, Any], decision: int | None = None) -> Event:
         """Write an event, and take its effect."""

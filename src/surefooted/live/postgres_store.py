@@ -15,13 +15,12 @@ from functools import partial
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from surefooted.errors import UnreadableFile
 from surefooted.live.address import parse
 from surefooted.live.deployments import LiveStore
 from surefooted.live.listening import Listener
-from surefooted.live.postgres_session import Connection, channel, check_key, connect, last_result, translated
+from surefooted.live.postgres_session import Connection, Link, check_key, connect, last_result, translated
 from surefooted.live.postgres_tables import check_version, prepare, version_of
 from surefooted.live.store import Head, Store, StoreFault, system_clock
 
@@ -48,20 +47,18 @@ class PostgresStore(Store):
         clock: Callable[[], datetime] = system_clock,
         hook: Callable[[str], None] | None = None,
     ) -> None:
-        self._address = parse(address)
-        super().__init__(self._address.shown, clock, hook)
-        self._db: Connection | None = None
+        self._link = Link(parse(address))
+        super().__init__(self._link.address.shown, clock, hook)
         self._head: Head | None = None  # within a transaction
         self._begun_at, self._seen = Head(0, "", b""), Head(0, "", b"")  # when it began; what was there last time
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._is_changed = False  # whether this transaction has written anything
         self._listener: Listener | None = None
-        self._is_closed = False
         try:
-            self._db = connect(self._address)
-            prepare(self._db, self.name, self._address.schema, self.hook)
+            prepare(self._link.connect(), self.name, self._link.address.schema, self.hook)
         except psycopg.Error as error:
             self.close()
-            raise UnreadableFile(f"{self.name} cannot be opened as a store: {self._words(error)}") from None
+            raise UnreadableFile(f"{self.name} cannot be opened as a store: {self._link.words(error)}") from None
         except BaseException:
             self.close()
             raise
@@ -75,10 +72,6 @@ class PostgresStore(Store):
                 return version_of(db, where.shown, where.schema) > 0
         except psycopg.Error as error:
             raise UnreadableFile(f"{where.shown} cannot be reached: {where.cleaned(str(error))}") from None
-
-    def _words(self, error: BaseException) -> str:
-        """What the database says, without secrets."""
-        return self._address.cleaned(str(error)) or type(error).__name__
 
     # Transactions.
 
@@ -106,11 +99,11 @@ class PostgresStore(Store):
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                db = self._connected(deadline)
+                db = self._link.connected(deadline)
                 row = last_result(db.execute(f"{BEGIN}; {LOCK}")).fetchone()
                 break
             except psycopg.Error as error:
-                lost = self._is_lost()
+                lost = self._link.is_lost
                 self._end()
                 if not lost or time.monotonic() > deadline:
                     raise self._nothing(error) from None
@@ -124,20 +117,23 @@ class PostgresStore(Store):
             raise
         self._head = self._begun_at = Head(*row[1:])
         if self._head.n < self._seen.n or (self._head.n == self._seen.n and self._head != self._seen):
-            self.epoch += 1  # the database was put back to an earlier time: what was read since does not count
+            self._link.connections += 1  # the journal was put back to an earlier time: what was read does not count
         self._seen = self._head
 
     def _commit(self) -> None:
         """Send all that was written, and wait until it is on disk."""
-        db, head, was = self._db, self._head, self._begun_at
-        assert db is not None and head is not None
+        head, was = self._head, self._begun_at
+        assert head is not None
         if head != was:
             self._pending.append(("UPDATE head SET n = %s, at = %s, hash = %s", (head.n, head.at, head.hash)))
-            self._pending.append(("SELECT pg_notify(%s, %s)", (channel(self._address), str(head.n))))
+            self._pending.append(("SELECT pg_notify(%s, %s)", (self._link.channel, str(head.n))))
+        if not self._is_changed:
+            self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
+            return
         try:
             self._flush("COMMIT")
         except psycopg.Error as error:
-            if not self._is_lost():
+            if not self._link.is_lost:
                 raise
             self._settle(head if head != was else None, error)
         self._seen = head
@@ -148,22 +144,22 @@ class PostgresStore(Store):
         """The connection was lost while committing: look what became of it."""
         unknown = (
             f"{self.name}: the connection was lost while committing, and it is not known whether this was written: "
-            f"{self._words(error)}. Ask again with the same key, or tell the same again: that settles it"
+            f"{self._link.words(error)}. Ask again with the same key, or tell the same again: that settles it"
         )
         if head is None:  # nothing of it is in the journal
             raise StoreFault(unknown) from None
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                db = self._connected(deadline)
+                db = self._link.connected(deadline)
                 db.execute(BEGIN)
                 db.execute(LOCK)
                 found = db.execute("SELECT hash FROM events WHERE n = %s", (head.n,)).fetchone()
                 db.execute("ROLLBACK")
                 break
             except (psycopg.Error, StoreFault):
-                lost = self._is_lost()
-                self._drop()
+                lost = self._link.is_lost
+                self._link.drop()
                 if not lost or time.monotonic() > deadline:
                     raise StoreFault(unknown) from None
         if found is None or found[0] != head.hash:
@@ -171,48 +167,12 @@ class PostgresStore(Store):
 
     def _end(self) -> None:
         """After a transaction: roll back what was not committed, and keep the connection if it is good."""
-        self._head, self._pending = None, []
-        if self._db is not None and self._db.info.transaction_status != TransactionStatus.IDLE:
-            with suppress(psycopg.Error):
-                self._db.execute("ROLLBACK")
-            if self._db.info.transaction_status != TransactionStatus.IDLE:
-                self._drop()
+        self._head, self._pending, self._is_changed = None, [], False
+        self._link.rest()
 
     def _nothing(self, error: BaseException) -> StoreFault:
         """What is said if nothing was decided for certain."""
-        return StoreFault(f"{self.name} cannot be written, and nothing was decided: {self._words(error)}")
-
-    # Connections.
-
-    def _connected(self, deadline: float) -> Connection:
-        """The connection; a new one if it was lost, until the deadline."""
-        if self._is_closed:
-            raise StoreFault(f"{self.name} was closed")
-        if self._db is not None and self._db.closed:
-            self._drop()
-        pause = 0.05
-        while self._db is None:
-            try:
-                self._db = connect(self._address)
-            except psycopg.OperationalError as error:
-                if time.monotonic() + pause > deadline:
-                    raise StoreFault(
-                        f"{self.name} cannot be reached, and nothing was decided: {self._words(error)}"
-                    ) from None
-                time.sleep(pause)
-                pause = min(1.0, 2 * pause)
-        return self._db
-
-    def _is_lost(self) -> bool:
-        """Whether the connection is gone, rather than a statement refused."""
-        return self._db is None or self._db.closed
-
-    def _drop(self) -> None:
-        """Forget the connection."""
-        db, self._db = self._db, None
-        if db is not None:
-            with suppress(psycopg.Error):
-                db.close()
+        return StoreFault(f"{self.name} cannot be written, and nothing was decided: {self._link.words(error)}")
 
     # Reading and writing.
 
@@ -222,38 +182,40 @@ class PostgresStore(Store):
             if self._head is not None:
                 try:
                     self._flush()
-                    assert self._db is not None
-                    return list(self._execute(self._db, query, values).fetchall())
+                    return list(self._execute(self._link.db, query, values).fetchall())
                 except psycopg.Error as error:
                     raise self._nothing(error) from None
             deadline = time.monotonic() + PATIENCE
             while True:
                 try:
-                    return list(self._execute(self._connected(deadline), query, values).fetchall())
+                    return list(self._execute(self._link.connected(deadline), query, values).fetchall())
                 except psycopg.Error as error:
-                    if not self._is_lost() or time.monotonic() > deadline:
-                        raise StoreFault(f"{self.name} cannot be read: {self._words(error)}") from None
+                    if not self._link.is_lost or time.monotonic() > deadline:
+                        raise StoreFault(f"{self.name} cannot be read: {self._link.words(error)}") from None
 
     def write(self, statement: str, *values: Any) -> None:
         """Change something other than the journal; only within a transaction. `?` stands for each value."""
         if self._head is None:
             raise StoreFault(f"{self.name} cannot be written outside of a transaction")
+        self._is_changed = True
         self._pending.append((translated(statement), values))
 
     def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """The same statement for each row; only within a transaction."""
         self._flush()
-        assert self._db is not None and self._head is not None
-        with self._db.cursor() as cursor:
+        assert self._head is not None
+        self._is_changed = True
+        with self._link.db.cursor() as cursor:
             cursor.executemany(translated(statement), rows)
 
     def _flush(self, last: str | None = None) -> None:
         """Send what was kept back; with COMMIT as the last statement, in one round trip."""
         if self._pending or last:
-            assert self._db is not None
             pending, self._pending = self._pending, []
             statements = [statement for statement, _ in pending] + ([last] if last else [])
-            with psycopg.ClientCursor(self._db) as cursor:  # values are quoted here, since there are several statements
+            with psycopg.ClientCursor(
+                self._link.db
+            ) as cursor:  # values are quoted here, since there are several statements
                 cursor.execute("; ".join(statements), [value for _, values in pending for value in values])
                 done = last_result(cursor).statusmessage
             if last and done != last:
@@ -263,6 +225,11 @@ class PostgresStore(Store):
         return db.execute(translated(query), values) if values else db.execute(query)
 
     # The journal.
+
+    @property
+    def epoch(self) -> int:
+        """Changes whenever the journal may have been put back to an earlier time: with each new connection."""
+        return self._link.connections
 
     def head(self) -> Head:
         """The end of the journal."""
@@ -291,15 +258,15 @@ class PostgresStore(Store):
     def wait(self, since: int, timeout: float) -> int:
         """The number of the last event: as soon as it is above `since`, or after `timeout` seconds."""
         with self.lock:
-            if self._listener is None and not self._is_closed:
+            if self._listener is None and not self._link.is_closed:
                 announce = weakref.WeakMethod(self.announce)
-                self._listener = Listener(partial(connect, self._address), channel(self._address), announce)
+                self._listener = Listener(partial(connect, self._link.address), self._link.channel, announce)
                 self._listener.start()
         return super().wait(since, timeout)
 
     def end_at(self, head: Head) -> None:
         """The journal ends here now, within this transaction."""
-        self._head = head
+        self._head, self._is_changed = head, True
 
     def put_tokens(self, rows: list[tuple[Any, ...]]) -> None:
         """Copy access tokens into an empty store; only within a transaction."""
@@ -308,30 +275,27 @@ class PostgresStore(Store):
 
     def faults(self) -> list[str]:
         """Whether the end of the journal is where the table `head` says, and whether pages failed their checksum."""
-        found, (head,) = [], self.read("SELECT n, at, hash FROM head")
-        if Head(*head) != self._last_event():
-            found.append(f"the table head: says that the journal ends with event {head[0]}, or that event was changed")
+        found, last = [], "LEFT JOIN events ON events.n = (SELECT max(n) FROM events)"
+        said = f"SELECT head.n, events.n, (head.at, head.hash) = (events.at, events.hash) FROM head {last}"
+        ((n, end, same),) = self.read(said)  # in one statement, since others may go on writing
+        if n != (end or 0) or same is False:
+            found.append(f"the table head: says that the journal ends with event {n}, or that event was changed")
         query = "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
         (failures,) = self.read(query)[0]
         return found + ([f"the database: {failures} pages failed their checksum"] if failures else [])
 
-    def _last_event(self) -> Head:
-        return Store.head(self)
-
     def close(self) -> None:
         """Close the connections."""
         with self.lock:
-            self._is_closed = True
             if self._listener is not None:
                 self._listener.stop()
-            self._drop()
+            self._link.close()
 
     def __del__(self) -> None:
-        """Close the connections of a store that nobody has any more."""
-        db = getattr(self, "_db", None)
-        if db is not None:
+        """Close the connection of a store that nobody has any more."""
+        if hasattr(self, "_link"):
             with suppress(Exception):
-                db.close()
+                self._link.close()
 
 
 class PostgresLiveStore(LiveStore, PostgresStore):

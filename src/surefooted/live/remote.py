@@ -143,7 +143,8 @@ class RemoteAdvisor:
         note: str | None = None,
     ) -> None:
         """What came of a decision: all of it, or a part of it; in any order, and as late as you like."""
-        body = {"decision": None if decision is None else _number(decision), "reward": reward, "action": action}
+        number = None if decision is None else _number(decision)
+        body: dict[str, Any] = {"decision": number, "reward": reward, "action": action}
         body |= {"next_state": next_state, "guardrails": guardrails, "site": site, "key": key, "who": who, "note": note}
         if noise is not None:
             body["noise"] = [noise] if isinstance(noise, int) else list(noise)

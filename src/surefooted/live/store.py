@@ -24,7 +24,11 @@ GENESIS = b"\0" * 32  # the hash before the first event
 
 
 class StoreFault(SurefootedError):
-    """The store cannot be read or written: nothing was decided, and nothing that was acknowledged is lost."""
+    """The store cannot be read or written. Nothing that was acknowledged is lost.
+
+    The message says "nothing was decided" if that is certain. Otherwise, asking again with the same key, or telling the
+    same again, settles it.
+    """
 
 
 class Event(NamedTuple):
@@ -74,7 +78,6 @@ class Store(ABC):
         self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
         self._inside = False  # a transaction, held by the thread that has the lock
-        self.epoch = 0  # how often the journal was put back to an earlier time
         self._news, self._announced = threading.Condition(), 0
 
     # What a database must be able to do.
@@ -111,6 +114,11 @@ class Store(ABC):
         """Close it."""
 
     # The journal.
+
+    @property
+    def epoch(self) -> int:
+        """Changes whenever the journal may have been put back to an earlier time."""
+        return 0
 
     def head(self) -> Head:
         """The end of the journal."""
@@ -214,8 +222,9 @@ class Store(ABC):
 
     def about(self, decision: int) -> list[Event]:
         """The events about a decision after it was made."""
-        rows = self.read("SELECT n FROM told WHERE decision = ? ORDER BY n", decision)
-        return [self.event(n) for (n,) in rows]
+        told = "told JOIN events ON events.n = told.n WHERE told.decision = ? ORDER BY told.n"
+        rows = self.read(f"SELECT events.n, deployment, at, kind, body FROM {told}", decision)
+        return [Event(n, deployment, at, kind, self._parsed(n, body)) for n, deployment, at, kind, body in rows]
 
     def indexed_decisions(self) -> set[tuple[Any, ...]]:
         """All decisions of the index: number, deployment, site, key."""

@@ -96,7 +96,7 @@ def _merged(name: str, one: float, other: float) -> float:
 class SiteFacts:
     """What is counted of a site.
 
-    - `last`: its last decision; `decisions`, `departures`: how many there were.
+    - `last`: its last decision; `decisions`: how many there were; `departures`: those that departed, or wait for a yes.
     - `first`: how many decisions had been made when it departed first, -1 if it has not: by all sites, or by itself if
       each has an account of its own.
     """
@@ -145,6 +145,8 @@ class Tracks:
         if kind == "ask":
             self._count(machine, event)
         site = self._settle(machine, event)
+        if kind in ("reject", "lapse") and site is not None:
+            self.sites[site].departures -= 1  # it was put to a person, and is not played
         if kind in READ or again:
             self._read(machine, event, None if again else site, again)
 

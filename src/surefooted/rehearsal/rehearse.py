@@ -151,7 +151,7 @@ def rehearse(
         path = store if store is not None else Path(folder) / "rehearsal.db"
         if exists(path):
             raise InvalidInput(
-                "this cannot be rehearsed", [f"{shown(path)} exists already: a rehearsal needs a new one"]
+                "this cannot be rehearsed", [f"{shown(path)} exists already: a rehearsal needs a new store"]
             )
         with open_store(path, lambda: BEGINS) as opened:
             deploy(opened, file, baseline, name=NAME, sites=names, mode=mode, seed=seed, who="rehearsal", **options)

@@ -31,6 +31,7 @@ from surefooted.service.guard import Guard
 from surefooted.service.hub import Hub
 from surefooted.service.metrics import Metrics
 from surefooted.service.settings import Settings
+from surefooted.service.webhooks import Teller
 
 ROUTERS = (api_deployments, api_decisions, api_people, api_reports, api_events, api_tokens, api_operations)
 PAGES = (pages, pages_actions, pages_rendering)
@@ -54,13 +55,16 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     held.metrics = Metrics(held)
     idempotency.prepare(store)
     pages_session.prepare(store)
+    teller = Teller(held)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = settings.threads
         held.hub.start()
+        teller.start()
         yield
-        held.stopping = True
+        held.stop()
+        teller.stop()
         held.hub.stop()
 
     app = FastAPI(title="Surefooted", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None,

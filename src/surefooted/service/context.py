@@ -40,6 +40,11 @@ class Context:
         self._advisors: OrderedDict[str, Advisor] = OrderedDict()
         self._lock = threading.Lock()
 
+    def stop(self) -> None:
+        """Begin to end: streams end, and nothing new is waited for."""
+        self.stopping = self.hub.ending = True
+        self.hub.wake()
+
     def advisor(self, name: str) -> Advisor:
         """The advisor of a deployment, which is kept warm; refused with 404 if there is none."""
         with self._lock:

@@ -18,7 +18,7 @@ class Hub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._arrived = threading.Condition()
-        self._ended = False
+        self.ending = self._ended = False
         self._thread = threading.Thread(target=self._follow, name="journal", daemon=True)
 
     def start(self) -> None:
@@ -28,7 +28,7 @@ class Hub:
 
     def stop(self) -> None:
         """End, and wake everybody."""
-        self._ended = True
+        self.ending = self._ended = True
         self.wake()
         self._thread.join(timeout=10 * TURN)
 
@@ -46,7 +46,7 @@ class Hub:
     async def wait(self, after: int, seconds: float) -> bool:
         """Whether there may be events after this one; False after so many seconds without any."""
         changed = self._changed
-        if self.last > after:
+        if self.last > after or self.ending:
             return True
         try:
             await asyncio.wait_for(changed.wait(), seconds)
@@ -57,7 +57,7 @@ class Hub:
     def wait_in_thread(self, after: int, seconds: float) -> None:
         """The same for a thread."""
         with self._arrived:
-            if self.last <= after and not self._ended:
+            if self.last <= after and not self.ending:
                 self._arrived.wait(seconds)
 
     def _follow(self) -> None:

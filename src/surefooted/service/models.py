@@ -1,8 +1,8 @@
 """What is sent to the service: every request as a type, with an example that works for the shop of docs/service.md."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, model_validator
 
 from surefooted.service.tokens import Role
 
@@ -56,6 +56,12 @@ class Told(By):
     action: Word | None = None
     guardrails: dict[Name, FiniteFloat] | None = Field(default=None, max_length=100)
     noise: Annotated[list[Index], Field(max_length=100)] | None = None
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Self:
+        if self.decision is None and (self.site is None or self.key is None):
+            raise ValueError("give decision, or site and key")
+        return self
 
 
 class Correction(By):

@@ -16,9 +16,7 @@ def describe(app: FastAPI) -> None:
 
     def made() -> dict[str, Any]:
         if app.openapi_schema is None:
-            told = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
+            told = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
             _errors(told)
             app.openapi_schema = told
         return app.openapi_schema

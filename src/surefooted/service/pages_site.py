@@ -111,7 +111,7 @@ def _summary(track: Track, shown: Any) -> str:
     return (
         f"The balance is {shown(columns['margin'][-1])} now; {shown(columns['deposits'][-1])} more is put down for "
         f"open decisions. {where}; its lowest value was {shown(low)} and its highest {shown(max(columns['high']))}. "
-        f"{departures} {'departure' if departures == 1 else 'departures'} from the baseline"
+        f"{departures} {'departure was' if departures == 1 else 'departures were'} played or put to a person"
         + (f", {alarms} {'alarm' if alarms == 1 else 'alarms'}." if alarms else ".")
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import signal
 import socket
 from types import FrameType
 
@@ -11,6 +12,7 @@ from fastapi import FastAPI
 from surefooted.errors import SurefootedError
 from surefooted.live.store import Store
 from surefooted.service import tokens
+from surefooted.service.protocol import Prompt
 
 GRACE = 20  # seconds for requests under way when the service ends
 IDLE = 75  # seconds for which a connection without requests is kept; longer than most proxies keep theirs
@@ -40,15 +42,15 @@ class Server(uvicorn.Server):
     """A server that ends its streams of events first when it is told to end."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """SIGINT or SIGTERM: answer what was asked, and end."""
+        """SIGINT or SIGTERM: answer what was asked, and end with code 0; a second SIGINT ends it at once."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
         self.end()
-        super().handle_exit(sig, frame)
 
     def end(self) -> None:
         """Take no more requests, end all streams, answer what was asked, and return from `run`."""
         held = self.config.app.state.context  # type: ignore[union-attr]
-        held.stopping = True
-        held.hub.wake()
+        held.stop()
         self.should_exit = True
 
 
@@ -57,7 +59,7 @@ def server(app: FastAPI, host: str = "127.0.0.1", port: int = 8000) -> Server:
     config = uvicorn.Config(
         app, host=host, port=port, log_config=None, access_log=False, server_header=False, date_header=False,
         ws="none", timeout_keep_alive=IDLE, timeout_graceful_shutdown=GRACE, backlog=BACKLOG, proxy_headers=False,
-        h11_max_incomplete_event_size=32_768,
+        h11_max_incomplete_event_size=32_768, http=Prompt,
     )  # fmt: skip
     return Server(config)
 

@@ -125,6 +125,16 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
+  const DAY = 86400, DATE = "\n{D} {MMM} {YYYY}";
+  const TIMES = [  // how ticks are labelled: from years down to seconds
+    [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
+    [28 * DAY, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [DAY, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", DATE, null, "\n{D} {MMM}", null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", DATE, null, "\n{D} {MMM}", null, null, null, 1],
+    [0.001, "{HH}:{mm}:{ss}.{fff}", DATE, null, "\n{D} {MMM}", null, null, null, 1],
+  ];
+
   class Chart {
     constructor(box) {
       this.box = box;
@@ -184,7 +194,7 @@
         legend: { show: false },
         cursor: { drag: { x: true, y: false } },
         scales: { y: { range: (u, low, high) => { const pad = (Math.max(high, 0) - Math.min(low, 0)) * 0.06 || 1; return [Math.min(low, 0) - pad, Math.max(high, 0) + pad]; } } },
-        axes: [axis, { ...axis, size: 76, values: (u, values) => values.map((each) => `${told.unit ? told.unit + " " : ""}${shown(each)}`) }],
+        axes: [{ ...axis, values: TIMES, space: 70 }, { ...axis, size: 76, values: (u, values) => values.map((each) => `${told.unit ? told.unit + " " : ""}${shown(each)}`) }],
         series: [
           {},
           { stroke: "transparent", paths: stepped, points: { show: false } },
