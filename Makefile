@@ -120,5 +120,5 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.developing: $(VENV)/.installed
 	@echo "Setting up: the tools for tests and checks (once)"
-	@$(PIP) --group dev
+	@$(PIP) --group dev --editable ".[service]"
 	@touch $@

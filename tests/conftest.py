@@ -105,3 +105,17 @@ class OnServer:
 def anywhere(request, place):
     """A directory for stores, in each database in turn."""
     return place if request.param == "SQLite" else OnServer(place, request.getfixturevalue("postgres"))
+
+
+@pytest.fixture(params=["SQLite", *(pytest.param(way, marks=pytest.mark.slow) for way in ("PostgreSQL", "HTTP"))])
+def everywhere(request, place):
+    """A directory for stores, in each database in turn, and behind a service."""
+    if request.param != "HTTP":
+        yield place if request.param == "SQLite" else OnServer(place, request.getfixturevalue("postgres"))
+        return
+    pytest.importorskip("fastapi", reason="fastapi is missing")
+    from service_help import OverHTTP
+
+    found = OverHTTP(place)
+    yield found
+    found.close()

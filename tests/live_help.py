@@ -26,10 +26,15 @@ def shop(**options):
     return sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1), **options)
 
 
+def opened(path, *clock):
+    """The store at a path, which may be a file, the address of a database, or that of a service."""
+    return path.opened(*clock) if hasattr(path, "opened") else sf.live.open(path, *clock)
+
+
 def deployed(path, problem=None, sites=("a",), name="shop", clock=None, **options):
     """A store, and the advisor of a deployment in it."""
     problem = problem or shop()
-    store = sf.live.open(path, clock or Clock())
+    store = opened(path, clock or Clock())
     options = {"alpha": 0.1} | options
     advisor = store.create_deployment(name, space=problem.space, baseline=known(problem), **options)
     for site in sites:
@@ -44,7 +49,7 @@ def state_of(advisor):
 
 def replayed(path, name="shop"):
     """The deployment rebuilt from the journal alone, without snapshots."""
-    store = sf.live.open(path)
+    store = sf.live.open(getattr(path, "file", path))
     with store.transaction():
         store.write("DELETE FROM snapshots")
     return store.deployment(name)

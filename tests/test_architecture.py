@@ -30,6 +30,7 @@ ORDER = [
     {"evaluation"},
     {"forecasting"},
     {"rehearsal"},
+    {"service"},
     {"bandits"},
     {"gym"},
     {"testing"},

@@ -8,6 +8,8 @@ those of 1/n and 1, for n values. Where a log says nothing, the laws that are dr
 mechanics, rows are drawn as posterior sampling draws them (`sets.posterior`).
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -42,16 +44,9 @@ class Models:
 
     def draw(self, rng: np.random.Generator) -> Problem:
         """A problem drawn from the posterior."""
-        space = self.counts.space
         if self.mechanics is not None:
-            laws = draw_laws(rng, self.mechanics, self.counts)
-            ptr, after, mass, r = self.mechanics.table(laws)
-            if r is None:
-                r = self._rewards(posterior.draw_rewards(rng, self.counts))
-            mdp = TabularMDP(space, ptr, after, mass, np.clip(r, space.low, space.high), self.noise)
-            return Problem(
-                "drawn", mdp, self.policy, self.start, self.horizon, mechanics=self.mechanics, laws=tuple(laws)
-            )
+            return self._with(rng, draw_laws(rng, self.mechanics, self.counts))
+        space = self.counts.space
         table = posterior.draw(rng, self.counts, self.plausible)
         row = np.repeat(np.arange(space.n_pairs), np.diff(table.next_ptr))
         used = slice(0, row.size)
@@ -64,6 +59,24 @@ class Models:
         p /= np.repeat(np.add.reduceat(p, next_ptr[:-1]), sizes)
         mdp = TabularMDP(space, next_ptr, keys % space.n_states, p, self._rewards(table.r), self.noise)
         return Problem("drawn", mdp, self.policy, self.start, self.horizon)
+
+    def chain(self, rng: np.random.Generator) -> Iterator[Problem]:
+        """Problems that follow each other closely, without end: far cheaper than `draw`, if there are mechanics."""
+        if self.mechanics is None:
+            while True:
+                yield self.draw(rng)
+        for laws in chain_of_laws(rng, self.mechanics, self.counts):
+            yield self._with(rng, laws)
+
+    def _with(self, rng: np.random.Generator, laws: list[Floats]) -> Problem:
+        """The problem of these laws of the noise."""
+        space, mechanics = self.counts.space, self.mechanics
+        assert mechanics is not None
+        ptr, after, mass, r = mechanics.table(laws)
+        if r is None:
+            r = self._rewards(posterior.draw_rewards(rng, self.counts))
+        mdp = TabularMDP(space, ptr, after, mass, np.clip(r, space.low, space.high), self.noise)
+        return Problem("drawn", mdp, self.policy, self.start, self.horizon, mechanics=mechanics, laws=tuple(laws))
 
     def _rewards(self, counted: Floats) -> Floats:
         """Mean rewards in the user's unit, given draws that are counted from `low`; declared ones are not drawn."""
@@ -86,19 +99,27 @@ class Models:
 
 def draw_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) -> list[Floats]:
     """One law for each kind of noise, drawn given the steps that were counted."""
+    return next(islice(chain_of_laws(rng, mechanics, counts), SWEEPS if counts.total else 0, None))
+
+
+def chain_of_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) -> Iterator[list[Floats]]:
+    """Laws after each sweep of noise and laws in turn, without end; the first are a guess, which later ones forget.
+
+    Without a step there is nothing to forget: each is drawn on its own.
+    """
     next_ptr, next_state, count = counts.rows()
     pairs = np.repeat(np.repeat(np.arange(counts.space.n_pairs), np.diff(next_ptr)), count)
     after = np.repeat(next_state, count)
     flat = -rng.random()
-    if not pairs.size:
-        return [_law(rng, np.zeros(size), size**flat) for size in mechanics.sizes]
+    while not pairs.size:
+        yield [_law(rng, np.zeros(size), size**flat) for size in mechanics.sizes]
     laws = [np.full(size, 1 / size) for size in mechanics.sizes]
-    for _ in range(SWEEPS):
+    while True:
+        yield laws
         noise = mechanics.draw_noise(laws, pairs, after, rng)  # [n, C]
         which = mechanics.law[pairs]  # [n, C]
         drawn = [np.bincount(noise[which == i], minlength=size) for i, size in enumerate(mechanics.sizes)]
         laws = [_law(rng, seen, seen.size**flat) for seen in drawn]
-    return laws
 
 
 def _law(rng: np.random.Generator, seen: NDArray[Any], weight: float) -> Floats:

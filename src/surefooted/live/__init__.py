@@ -17,14 +17,16 @@ docs/live.md says what each event means and what is guaranteed; docs/guarantees.
 
 from surefooted.agents.fleet_accounts import FleetRules, Guardrail
 from surefooted.live.advisor import Advisor
+from surefooted.live.connection import AccessDenied
 from surefooted.live.copying import Copied, restore
 from surefooted.live.decision import Decision
 from surefooted.live.deployments import LiveStore
 from surefooted.live.opening import open
+from surefooted.live.remote import RemoteAdvisor, RemoteStore, connect
 from surefooted.live.store import Event, StoreFault
 from surefooted.live.verify import Verification
 
 __all__ = [
-    "Advisor", "Copied", "Decision", "Event", "FleetRules", "Guardrail", "LiveStore", "StoreFault", "Verification",
-    "open", "restore",
+    "AccessDenied", "Advisor", "Copied", "Decision", "Event", "FleetRules", "Guardrail", "LiveStore", "RemoteAdvisor",
+    "RemoteStore", "StoreFault", "Verification", "connect", "open", "restore",
 ]  # fmt: skip

@@ -80,7 +80,7 @@ class Advisor(People, Reports):
             self.store.index_told(leads, n)
         if deadline is not None:
             machine.waiting[n] = deadline
-        machine.n = n
+        machine.note(event)
         self._note_alarm(machine, alarm)
         return from_event(where.name, event, space, [])
 

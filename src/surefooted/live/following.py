@@ -141,7 +141,7 @@ class Following:
     def _note_alarm(self, machine: Machine, before: str | None) -> None:
         """Write down that an alarm was raised; its effect has been taken already."""
         if machine.fleet.alarm is not None and before is None:
-            machine.n = self.store.append(self.id, "alarm", {"what": machine.fleet.alarm}).n
+            machine.note(self.store.append(self.id, "alarm", {"what": machine.fleet.alarm}))
 
     def _lapse(self, machine: Machine) -> None:
         """What waited for a person for too long is not played: the baseline is."""

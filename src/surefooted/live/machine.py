@@ -14,6 +14,7 @@ from surefooted.knowledge.belief import AS_BUILT
 from surefooted.live.decision import Mode
 from surefooted.live.definition import Definition, knowledge_as_plain, knowledge_from_plain
 from surefooted.live.store import Event
+from surefooted.live.tracks import Tracks
 
 Steps = Callable[[int], Iterable[Seen]]  # all complete steps since an event
 KINDS: dict[str, Any] = {  # what snapshots hold beside the sites and the fleet
@@ -55,6 +56,7 @@ class Machine:
         self.noise: dict[int, list[int]] = {}  # of open decisions whose mechanics observe it
         self.rewards, self.earned = 0, 0.0  # how many rewards were told, and what they add up to, counted from low
         self.outside: list[str] = []  # what happened that no proof covers, since the beginning
+        self.tracks = Tracks()  # for pages
 
     def site(self, name: str) -> int:
         """The number of the site of that name, -1 if there is none."""
@@ -80,7 +82,7 @@ class Machine:
 
     def apply(self, event: Event, steps: Steps) -> Answer | None:
         """Take the effect of an event; the answer to an "ask" as it is computed now."""
-        answer, body = None, event.body
+        answer, body, again = None, event.body, self.tracks.doubts(self, event)
         if event.kind == "ask":
             recorded = (body["pair"], body["departs"] or body["status"] == "waiting")
             answer = self.ask(event.n, body["site"], body["state"], recorded)
@@ -88,8 +90,13 @@ class Machine:
                 self.waiting[event.n] = body["deadline"]
         elif (effect := getattr(self, f"_on_{event.kind}", None)) is not None:
             effect(event, steps)
-        self.n = event.n
+        self.note(event, again)
         return answer
+
+    def note(self, event: Event, again: bool = False) -> None:
+        """The effect of an event has been taken."""
+        self.n = event.n
+        self.tracks.note(self, event, again)
 
     def _on_site(self, event: Event, steps: Steps) -> None:
         self.fleet.add_site()
@@ -204,6 +211,7 @@ class Machine:
         return {name: getattr(self, name) for name in KINDS} | {
             "sites": [asdict(site) for site in self.sites],
             "fleet": fleet,
+            "tracks": self.tracks.state_dict(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -219,3 +227,4 @@ class Machine:
             setattr(self, name, state[name])
         self.sites = [LiveSite(**site) for site in state["sites"]]
         self._numbers = {site.name: i for i, site in enumerate(self.sites)}
+        self.tracks.load(state["tracks"])

@@ -79,6 +79,9 @@ class PostgresStore(Store):
     def transaction(self) -> Iterator[None]:
         """All or nothing, and on disk when it ends; one process and thread at a time."""
         with self.lock:
+            if self._head is not None:  # a part of a larger one, which commits
+                yield
+                return
             self.hook("before begin")
             self._begin()
             try:
@@ -93,8 +96,6 @@ class PostgresStore(Store):
 
     def _begin(self) -> None:
         """Take the lock; connect again if the connection was lost, since nothing has happened yet."""
-        if self._head is not None:
-            raise StoreFault(f"{self.name} cannot be written: a transaction has begun already")
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

@@ -19,6 +19,7 @@ CREATE TABLE deployments (id BIGINT PRIMARY KEY, name {TEXT} NOT NULL UNIQUE, fi
                           definition BYTEA NOT NULL);
 CREATE TABLE decisions (n BIGINT PRIMARY KEY, deployment BIGINT NOT NULL, site BIGINT NOT NULL, key {TEXT} NOT NULL,
                         UNIQUE (deployment, site, key));
+CREATE INDEX decisions_of_site ON decisions (deployment, site, n);
 CREATE TABLE told (decision BIGINT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (decision, n));
 CREATE TABLE snapshots (deployment BIGINT NOT NULL, n BIGINT NOT NULL, body BYTEA NOT NULL,
                         PRIMARY KEY (deployment, n));

@@ -29,7 +29,8 @@ CREATE TABLE snapshots (deployment INTEGER NOT NULL, n INTEGER NOT NULL, body BL
 MIGRATIONS = {  # from this version to the next
     1: "CREATE INDEX events_of_deployment ON events (deployment, n)",
     2: """CREATE TABLE tokens (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, role TEXT NOT NULL, sites TEXT,
-                               digest BLOB NOT NULL UNIQUE, created TEXT NOT NULL, expires TEXT, revoked TEXT)""",
+                               digest BLOB NOT NULL UNIQUE, created TEXT NOT NULL, expires TEXT, revoked TEXT);
+          CREATE INDEX decisions_of_site ON decisions (deployment, site, n)""",
 }
 
 
@@ -78,7 +79,8 @@ class SQLiteStore(Store):
                 version = 1
             for step in range(version, SCHEMA):
                 self.hook(f"migrate {step}")
-                self._db.execute(MIGRATIONS[step])
+                for statement in MIGRATIONS[step].split(";"):
+                    self._db.execute(statement)
             if version < SCHEMA:
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
@@ -86,9 +88,13 @@ class SQLiteStore(Store):
     def transaction(self) -> Iterator[None]:
         """All or nothing, and on disk when it ends; one process and thread at a time."""
         with self.lock:
+            if self._inside:  # a part of a larger one, which commits
+                yield
+                return
             try:
                 self.hook("before begin")
                 self._db.execute("BEGIN IMMEDIATE")
+                self._inside = True
                 try:
                     yield
                     self.hook("before commit")
@@ -102,6 +108,7 @@ class SQLiteStore(Store):
                             self._db.execute("ROLLBACK")
                     raise
                 finally:
+                    self._inside = False
                     self._written = 0
             except sqlite3.Error as error:
                 raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error

@@ -77,13 +77,17 @@ class Store(ABC):
     ) -> None:
         self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
+        self._inside = False  # a transaction, held by the thread that has the lock
         self._news, self._announced = threading.Condition(), 0
 
     # What a database must be able to do.
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing, and on disk when it ends; one process and thread at a time."""
+        """All or nothing, and on disk when it ends; one process and thread at a time.
+
+        A transaction within a transaction is a part of it: all of it is written when the outer one ends, or nothing.
+        """
 
     @abstractmethod
     def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from surefooted.problems.expressions import Formula
 from surefooted.problems.file_axes import find_all
 from surefooted.problems.file_guardrails import GuardrailReader
 from surefooted.problems.file_lines import lines_of, placed
-from surefooted.problems.file_spec import FileSpec
+from surefooted.problems.file_spec import FileSpec, Range
 from surefooted.problems.problem_file import ProblemFile, Promise
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
@@ -32,19 +32,57 @@ def load_file(
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UnreadableFile(f"{path} is not TOML: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableFile(f"cannot read the problem {path}: {error}") from error
+    spec, places = _read(path, text)
+    own_code.permit(str(path), _named_code(spec), allow_code, say)
+    return _Builder(path, spec, places, allow_code).build(logs)
+
+
+def load_text(text: str, largest: int, what: str = "this text") -> ProblemFile:
+    """Read the text of a problem file that came from elsewhere: no file of this machine is read, and no code runs.
+
+    `largest` is how many state–action pairs, and values of noise for all of them, it may describe.
+    """
+    path = Path(what)
+    spec, places = _read(path, text)
+    faults = [placed(places, ("knowledge",), f"names code, {word}: only the machine itself may run code")
+              for word in _named_code(spec)]  # fmt: skip
+    if spec.logs is not None:
+        faults.append(placed(places, ("logs",), "names files: only the machine itself may read them"))
+    states = spec.states.values if spec.states.values is not None else spec.states.bins
+    size = _size(states) * _size(spec.actions.values)
+    for values in spec.knowledge.noise.values():
+        size *= _size(values)
+    if size > largest:
+        faults.append(f"states, actions and noise have {size} combinations; {largest} are allowed")
+    if faults:
+        raise InvalidInput(f"{path} cannot be used", faults, "On the machine itself: surefooted live init.")
+    return _Builder(path, spec, places, False).build(logs=False)
+
+
+def _read(path: Path, text: str) -> tuple[FileSpec, dict[str, int]]:
+    """What a text says, and the lines of its keys."""
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UnreadableFile(f"{path} is not TOML: {error}") from error
     places = lines_of(text)
     try:
-        spec = FileSpec.model_validate(raw)
+        return FileSpec.model_validate(raw), places
     except ValidationError as error:
         raise InvalidInput(f"{path} is not a problem", _spec_faults(error, places)) from error
+
+
+def _named_code(spec: FileSpec) -> list[str]:
+    """The code that a file names."""
     words = (spec.knowledge.mechanics, spec.knowledge.reward)
-    own_code.permit(str(path), [word for word in words if word and own_code.is_code(word)], allow_code, say)
-    return _Builder(path, spec, places, allow_code).build(logs)
+    return [word for word in words if word and own_code.is_code(word)]
+
+
+def _size(values: Any) -> int:
+    """How many values there are."""
+    return values.last - values.first + 1 if isinstance(values, Range) else len(values or ())
 
 
 def _spec_faults(error: ValidationError, places: dict[str, int]) -> list[str]:

@@ -1,0 +1,103 @@
+"""Events as they happen (server-sent events): each has its number as id, so that a client goes on where it was."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from itertools import islice
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response, StreamingResponse
+
+from surefooted.errors import SurefootedError
+from surefooted.live.store import Event
+from surefooted.service import access, answers
+from surefooted.service.calls import PROBLEMS, Call, Deployment, call
+from surefooted.service.context import Context
+from surefooted.service.errors import Refusal
+
+router = APIRouter(prefix="/v1", tags=["events"], responses=PROBLEMS)
+STREAM = "text/event-stream"
+BATCH = 500  # events that are read at once
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+TOLD: dict[int | str, dict[str, Any]] = {200: {"content": {STREAM: {}}, "description": "A stream without end."}}
+After = Annotated[
+    int | None, Query(ge=0, lt=2**63, description="Begin after this event; by default with the next one.")
+]
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=30, description="Go on after this event.")]
+
+
+@router.get("/events", response_class=Response, responses=TOLD)
+async def all_events(who: Annotated[Call, call("read")], after: After = None, last_event_id: LastId = None) -> Any:
+    """The events of all deployments, as they happen."""
+    return stream(who.held, None, first(after, last_event_id), lambda: _recheck(who))
+
+
+@router.get("/deployments/{deployment}/events", response_class=Response, responses=TOLD)
+async def deployment_events(
+    deployment: Deployment, who: Annotated[Call, call("read")], after: After = None, last_event_id: LastId = None
+) -> Any:
+    """The events of a deployment, as they happen."""
+    await to_thread.run_sync(who.advisor, deployment)
+    return stream(who.held, deployment, first(after, last_event_id), lambda: _recheck(who))
+
+
+def first(after: int | None, last_event_id: str | None) -> int | None:
+    """After which event a stream begins: the one that the client had last, or the one it asks for."""
+    if last_event_id is not None and last_event_id.isdecimal() and int(last_event_id) < 2**63:
+        return int(last_event_id)
+    return after
+
+
+def stream(held: Context, deployment: str | None, after: int | None, check: Callable[[], object]) -> Response:
+    """A stream of events; `check` is called before anything is sent, and raises if its reader may not read."""
+    hub, settings = held.hub, held.settings
+    if hub.streams >= settings.streams:
+        detail = f"There are {hub.streams} streams of events already. Try again later."
+        raise Refusal(503, "busy", "too many streams", detail, {"Retry-After": "10"})
+    hub.streams += 1
+
+    async def sent() -> AsyncIterator[bytes]:
+        n = hub.last if after is None else after
+        try:
+            yield b"retry: 1000\n\n"
+            while not held.stopping:
+                try:
+                    rows = await to_thread.run_sync(_read, held, deployment, n, check)
+                except SurefootedError:
+                    yield b"event: end\ndata: {}\n\n"
+                    return
+                for number, row in rows:
+                    n = number
+                    yield row
+                if len(rows) < BATCH and not await hub.wait(n, settings.heartbeat):
+                    yield b": still here\n\n"
+        finally:
+            hub.streams -= 1
+
+    return StreamingResponse(sent(), 200, HEADERS, STREAM)
+
+
+def _read(held: Context, deployment: str | None, after: int, check: Callable[[], object]) -> list[tuple[int, bytes]]:
+    """The next events, as they are sent."""
+    check()
+    names = {id_: name for id_, name, _, _ in held.store.definitions()} if deployment is None else {}
+    of = None if deployment is None else held.advisor(deployment).id
+    found: list[Event] = list(islice(held.store.events(of, after, BATCH), BATCH))
+    sent = []
+    for event in found:
+        name = deployment or names.get(event.deployment)
+        if name is None:
+            continue
+        advisor = held.advisor(name)
+        with held.store.lock:
+            sites = [site.name for site in advisor.machine().sites]
+        told = answers.event(advisor, sites, event) | {"deployment": name}
+        data = json.dumps(told, ensure_ascii=False)
+        sent.append((event.n, f"id: {event.n}\nevent: {event.kind}\ndata: {data}\n\n".encode()))
+    return sent
+
+
+def _recheck(who: Call) -> None:
+    """A token that was revoked or has expired meanwhile ends the stream."""
+    access.permit(who.request, access.still_valid(who.held, who.token), "read")

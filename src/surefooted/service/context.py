@@ -1,0 +1,68 @@
+"""What all requests of one process share: the store, its advisors, and what is counted."""
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+
+from surefooted.live.advisor import Advisor
+from surefooted.live.deployments import LiveStore
+from surefooted.service.errors import not_found
+from surefooted.service.settings import Settings
+
+if TYPE_CHECKING:
+    from surefooted.service.access import Bucket
+    from surefooted.service.hub import Hub
+    from surefooted.service.metrics import Metrics
+
+KEPT = 200  # advisors that are kept warm
+
+
+class Context:
+    """One store with its advisors. `app.state.context` is one; `context(request)` returns it.
+
+    - `store`, `settings`: what the service was started with.
+    - `requests`, `failures`: how many requests each token, and how many wrong tokens each address may still send.
+    - `hub`: follows the journal and wakes those who wait for events; `metrics`: what is counted.
+    - `heavy`: held by calls that replay a whole journal; only one runs at a time.
+    - `stopping`: whether the service is about to end.
+    """
+
+    requests: "Bucket"
+    failures: "Bucket"
+    hub: "Hub"
+    metrics: "Metrics"
+
+    def __init__(self, store: LiveStore, settings: Settings) -> None:
+        self.store, self.settings = store, settings
+        self.heavy, self.stopping = threading.Semaphore(1), False
+        self._advisors: OrderedDict[str, Advisor] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Begin to end: streams end, and nothing new is waited for."""
+        self.stopping = self.hub.ending = True
+        self.hub.wake()
+
+    def advisor(self, name: str) -> Advisor:
+        """The advisor of a deployment, which is kept warm; refused with 404 if there is none."""
+        with self._lock:
+            found = self._advisors.pop(name, None)
+            if found is not None:
+                self._advisors[name] = found
+                return found
+        if self.store.find_definition(name) is None:
+            raise not_found("no such deployment", f"There is no deployment {name!r}.")
+        made = self.store.deployment(name)
+        with self._lock:
+            found = self._advisors.setdefault(name, made)
+            while len(self._advisors) > KEPT:
+                self._advisors.popitem(last=False)
+        return found
+
+
+def context(request: Request) -> Context:
+    """What the service of this request shares."""
+    found: Context = request.app.state.context
+    return found
