@@ -70,7 +70,7 @@ class OutcomeTold(BaseModel):
     reward: float | None
     next_state: int | None
     next_state_name: str | None
-    guardrails: dict[str, float] | None
+    guardrails: dict[str, float | None] | None
     expired: bool
     corrected: bool
     complete: str | None
@@ -188,7 +188,8 @@ def outcome(advisor: Advisor, found: Outcome) -> dict[str, Any]:
     space, rails = advisor.space, advisor.definition.rules.guardrails
     guards = None
     if found.guards is not None:
-        guards = {rail.name: rail.told(value) for rail, value in zip(rails, found.guards, strict=True)}
+        told = zip(rails, found.guards, strict=True)
+        guards = {rail.name: None if value is None else rail.told(value) for rail, value in told}
     return {
         "decision": found.decision, "status": found.status, "guardrails": guards, "next_state": found.next_state,
         "played": None if found.played is None else int(space.pair_action[found.played]),

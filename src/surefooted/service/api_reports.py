@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -77,8 +77,7 @@ def export(
         with _alone(who):
             advisor.export(file.name, "parquet")
         return FileResponse(file.name, 200, headers, TYPES[format], background=BackgroundTask(file.close))
-    with _alone(who):
-        rows = advisor.table()
+    rows = advisor.rows()
     lines = _csv(rows) if format == "csv" else (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return StreamingResponse(_chunks(lines), 200, headers, TYPES[format])
 
@@ -117,10 +116,11 @@ def _points(drawn: curve.Curve) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _csv(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _csv(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
     """Lines of CSV; a text that a spreadsheet would take for a formula gets a quote before it."""
-    names = list(rows[0]) if rows else ["decision"]
-    for row in ({name: name for name in names}, *rows):
+    first = next(rows, None)
+    names = ["decision"] if first is None else list(first)
+    for row in chain([{name: name for name in names}], [] if first is None else [first], rows):
         text = io.StringIO(newline="")
         csv.writer(text).writerow([_harmless(row[name]) for name in names])
         yield text.getvalue()
