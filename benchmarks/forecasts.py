@@ -35,7 +35,7 @@ OTHERS = {  # nothing of how models are drawn was chosen by a look at these
     "garnet": (lambda: sf.problems.garnet(6, 3, 2, seed=5, noise=sf.Noise()), ("successors", "rewards"), 200, 600, 0.2),
     "another shop": (lambda: sf.problems.inventory(7, **SHOP, noise=sf.Noise()), ("mechanics",), 60, 600, 0.2),
     "another plant": (
-        lambda: sf.problems.maintenance(3, 3, threshold=2, rate=1.2, noise=sf.Noise()),
+        lambda: sf.problems.maintenance(2, 3, threshold=1, rate=1.2, penalty=5.0, noise=sf.Noise()),
         ("mechanics", "rewards"), 100, 400, 0.2,
     ),
 }  # fmt: skip

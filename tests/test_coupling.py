@@ -204,6 +204,30 @@ def test_a_span_that_a_set_proves_has_its_share_of_delta():
     assert shares == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_departures_are_valued_again_and_the_reserve_is_kept(strict):
+    rng = np.random.default_rng(5)
+    problem = adversarial_coupling.a_problem(rng, rewards=True)
+    gain, bias, advantage = adversarial_account.exactly(problem)
+    account = UnknownAccount(problem.space, sf.Baseline(problem.baseline), 0.1, 0.2, strict)
+    account.arrays.departures[:] = np.arange(problem.space.n_pairs)
+    account.arrays.now[telescope.STEPS] = 1000
+    account.review(set_of(problem, problem.laws[0]))
+    worth = float(np.arange(problem.space.n_pairs) @ advantage.ravel())
+    assert account.worth == pytest.approx(worth, abs=0.2) and account.worth <= worth + 1e-9
+    low, reserve = account.gain_bounds[0], np.ptp(bias) if strict else 0.0
+    assert low <= gain and account.balance == pytest.approx(worth + 100 * low - reserve, abs=0.2)
+    other = UnknownAccount(problem.space, sf.Baseline(problem.baseline), 0.1, 0.2, strict)
+    plausible = set_of(problem, problem.laws[0])
+    wide = np.clip(plausible.shared.lower - 0.05, 0, 1), np.clip(plausible.shared.upper + 0.05, 0, 1)
+    shared = SharedNoise(plausible.shared.next_state, plausible.shared.reward, plausible.shared.masks, *wide)
+    object.__setattr__(plausible, "shared", shared)
+    other.review(plausible)
+    found = couple(plausible, problem.baseline).difference
+    assert other.arrays.spread == pytest.approx((-found - found.T) / 2) and other.arrays.spread.max() > 0.01
+    assert other.arrays.middle == pytest.approx((found - found.T) / 2)
+
+
 def test_rewards_that_mechanics_tell_take_the_place_of_noisy_ones():
     after, reward = np.array([[0, 1, 1], [1, 0, 0]]), np.array([[0.1, 0.7, 0.7], [0.2, 0.3, 0.3]])
     shared = SharedNoise(after, reward, (), np.zeros(0), np.zeros(0))

@@ -88,3 +88,16 @@ def test_what_cannot_be_estimated_is_refused(tmp_path):
     baseline = sf.Baseline.from_history(log_of(PROBLEM.baseline, 500, 3, tmp_path / "log.csv"), PROBLEM.baseline)
     with pytest.raises(InvalidInput, match="the log contradicts what was declared"):
         sf.estimate_baseline(baseline, knowledge=wrong)
+
+
+def test_with_a_declared_span_the_log_bounds_the_gain_of_agents(tmp_path):
+    history, span = log_of(PROBLEM.baseline, 3000, 3, tmp_path / "log.csv"), float(np.ptp(TRUE.bias))
+    known = sf.Baseline.from_history(history, PROBLEM.baseline, span=span)
+    agent = sf.CUCRL2(PROBLEM.space, baseline=known, alpha=0.3, condition="decisions")
+    low, high = agent.account.gain_bounds
+    assert low < TRUE.gain < high < low + 14  # of a range of 70
+    found = sf.estimate_baseline(known)
+    assert found.gain[0] < TRUE.gain < found.gain[1] and found.gain[1] - found.gain[0] < 16
+    read_off = sf.Baseline.from_history(history, elsewhere=PROBLEM.baseline, span=span)
+    agent = sf.CUCRL2(PROBLEM.space, baseline=read_off, alpha=0.3, condition="decisions")
+    assert agent.account.gain_bounds == (-30.0, 40.0) and agent.counts.total == 3000

@@ -100,7 +100,13 @@ class Baseline:
 
     @classmethod
     def from_history(
-        cls, history: Log, policy: Policy | None = None, *, elsewhere: Policy | None = None, accidents: bool = False
+        cls,
+        history: Log,
+        policy: Policy | None = None,
+        *,
+        elsewhere: Policy | None = None,
+        span: float | None = None,
+        accidents: bool = False,
     ) -> Self:
         """Today's policy, from a log of what it did; what it earns is not known, and bounded by the log.
 
@@ -108,6 +114,7 @@ class Baseline:
         - `policy`: what was played. Without it, it is read off the log: in each state, each action as often as it was
           played there. `untold` names the states of which the log does not tell enough.
         - `elsewhere`: a policy for the states in which the log shows no action. Without it, such states are refused.
+        - `span`: as for `Baseline`. With it, the rewards of the log bound the gain even if nothing else is known.
         - `accidents`: as for `History.into`.
 
         A conservative agent with this baseline counts the log before its first step, so that its certificates bound
@@ -126,7 +133,8 @@ class Baseline:
         read_off = policy is None
         if policy is None:
             policy = _played(history, elsewhere, untold)
-        return cls(policy, history=history, accidents=accidents, untold=tuple(untold), read_off=read_off)
+        told = (history, accidents, tuple(untold), read_off)
+        return cls(policy, None, None, None, span, *told)
 
     @property
     def start_values(self) -> Floats | None:
