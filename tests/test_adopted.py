@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import surefooted as sf
+from surefooted.agents.adopted import AdoptedAgent
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.testing import check_agent, check_promise
 from test_any_agent import GRID, RIVER, H, a_problem, worth_of_pairs
@@ -329,3 +330,34 @@ def test_knowledge_narrows_the_set_beside_an_agent_too():
     run = sf.simulate(problem, agent, steps=300, seed=0)
     assert sf.evaluate(run, problem, alpha=0.3).decisions.violations == 0
     assert np.isfinite(agent.account.arrays.by_set).all()  # the set was used
+
+
+def test_what_it_asked_for_counts_for_one_step_only():
+    """Where the baseline is played for several steps, it is asked before each of them is told."""
+
+    class Turning(Watching):
+        def act(self, s):
+            return len(self.told) % 2  # 1 after `begin`, then in turn
+
+    agent, pair = Turning(RIVER.space), RIVER.space.pair
+    learner = AdoptedAgent(RIVER.space, agent, elsewhere=RIVER.baseline)
+    learner.locate(0)
+    learner.propose(learner.plausible(), 0)
+    learner.learn(np.array([pair(0, 1), pair(1, 0), pair(0, 0)]), np.zeros(3), np.array([1, 0, 0]))
+    learner.locate(0)
+    assert [step[0] for step in agent.told] == ["begin", "observe", "observe", "watch"]
+
+
+def test_an_episode_that_was_not_told_yet_is_saved():
+    def make():
+        learner = sf.QLearning(GRID.space, steps=3000, span=3.0, scale=0.05)
+        return sf.CUCBVI(GRID.space, H, baseline=values(GRID), alpha=0.4, learner=learner, condition="decisions")
+
+    one = make()
+    sf.simulate(GRID, one, episodes=3, seed=0)
+    other = make().load_state_dict(one.state_dict())
+    for agent in (one, other):
+        assert agent.learner.agent.visits.sum() == 2 * H
+        agent.begin(GRID.start)
+        assert agent.learner.agent.visits.sum() == 3 * H
+    assert other.learner.agent.q.tolist() == one.learner.agent.q.tolist()
