@@ -4,6 +4,7 @@ Run `python benchmarks/live.py [events]`: the journal that is opened and replaye
 """
 
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -92,6 +93,24 @@ def openings(path):
     return opened, replayed, n
 
 
+def reading(path):
+    """CPU seconds of a status, of an export to CSV, and of choosing all data again, and what they add to memory."""
+    store = sf.live.open(path)
+    advisor = store.deployment("shop")
+    advisor.machine()
+    for name, call in (
+        ("status", advisor.status),
+        ("an export to CSV", lambda: advisor.export(Path(path).with_suffix(".csv"))),
+        ("trust(keep_since=0)", lambda: advisor.trust(keep_since=0)),
+    ):
+        before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        call()
+        taken = time.process_time() - begin
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_024
+        yield f"| {name} of it takes | {taken:.2f} s (CPU), and {grown:.0f} MB more memory at most |"
+    store.close()
+
+
 def memory(problem, decisions):
     """Bytes that a fleet holds after so many complete decisions."""
     agent = sf.CUCRL2(problem.space, baseline=known(problem), alpha=0.05, condition="decisions")
@@ -146,6 +165,7 @@ def main():
         disk, one, many = synchronise(place), pairs_per_second(place, problem), pairs_per_second(place, problem, 1_000)
         path = long_journal(place, problem, events)
         opened, replayed, n = openings(path)
+        read = list(reading(path))
         size = path.stat().st_size
     print("| what | measured |\n|---|---|")
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as place:
@@ -156,6 +176,7 @@ def main():
     print(f"| ask + tell, every answer on disk, 1 000 sites in one store | {many:.0f} pairs a second |")
     print(f"| a journal of {n:,} events opens from its snapshot in | {opened:.2f} s (CPU) |".replace(",", " "))
     print(f"| the same is replayed from its first event at | {replayed:,.0f} events a second (CPU) |".replace(",", " "))
+    print("\n".join(read))
     print(f"| the same on disk | {size / n:.0f} bytes an event |")
     held = [memory(problem, decisions) / 1_000 for decisions in (1_000, 10_000)]
     print(f"| memory of a fleet after 1 000 and 10 000 decisions | {held[0]:.0f} and {held[1]:.0f} kB |")

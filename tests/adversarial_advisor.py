@@ -98,7 +98,8 @@ class Rehearsal:
     alarms: int = 0
     covered: bool = True  # whether bounds are proved now
     clean: bool = True  # whether they always were
-    changed: bool = False
+    changed: bool = False  # and nobody has said so yet
+    moved: set = field(default_factory=set)  # pairs that earn something else than at the beginning
 
     def begin(self):
         self.gain, self.bias, advantage = exactly(self.problem)
@@ -195,7 +196,7 @@ class Rehearsal:
         self.departed += departs
         self.clean &= self.covered or not departs
         reward, s_next = problem.mdp.draw(rng, pair)
-        if self.changed and pair in self.moved:
+        if pair in self.moved:
             reward = float(rng.random() < self.means[pair]) * problem.space.r_max
         self.where[site] = int(s_next)
         told = {"reward": float(reward), "next_state": int(s_next)}
@@ -304,9 +305,9 @@ class Rehearsal:
         """Somebody decides what to believe: after an alarm, after a change, or for no reason."""
         rng, advisor, fleet = self.rng, self.advisor, self.advisor.machine().fleet
         self.alarms += fleet.alarm is not None
-        if self.changed and rng.random() < 0.1:
+        if self.changed and rng.random() < (0.1 if fleet.alarm is not None else 0.01):
             advisor.trust(keep_since=self.store.last, who="Ada", note="it has changed")
-            self.changed, self.over, self.covered = False, True, not self.wrong
+            self.changed, self.covered = False, not self.wrong
         elif fleet.alarm is not None and not self.changed and rng.random() < 0.3:
             some = rng.random() < 0.5
             advisor.trust(keep_since=int(rng.integers(self.store.last)) if some else None, who="Ada")
@@ -325,9 +326,8 @@ class Rehearsal:
 
 def rehearse(rehearsal, steps):
     """Play it; the world goes on after a change."""
-    rehearsal.moved, rehearsal.over = set(), False
     rehearsal.begin()
-    at = steps // 2 if rehearsal.changes else -1
+    at = steps // 3 if rehearsal.changes else -1
     for t in range(steps):
         if t == at:
             rehearsal.change()
@@ -395,7 +395,8 @@ def one(i, seed, steps, place, tally):
     delta, own = DELTAS[i % len(DELTAS)], int(rng.integers(2**31))
     learners.LEARNERS["harm"] = lambda space, **options: adversarial_account.Harm(problem, own)
     found = a_rehearsal(rng, problem, place / f"{i}.db", delta)
-    rehearse(found, max(steps // len(found.sites), 20))
+    longer = 4 if found.changes and found.options["drift"] else 1  # it takes a while to notice
+    rehearse(found, longer * max(steps // len(found.sites), 20))
     for left in place.glob(f"{i}.db*"):
         left.unlink()
     tally.problems, tally.runs, tally.steps = tally.problems + 1, tally.runs + 1, tally.steps + found.asked

@@ -88,6 +88,21 @@ def test_guardrails_come_in_parts_too(place):
     assert state_of(replayed(place / "x.db")) == state_of(advisor) and store.verify().is_whole
 
 
+def test_a_reason_names_the_guardrail_that_does_not_pay(place):
+    """The reward has plenty; the service level may lose 0.3 in all, and a first departure could cost 0.9."""
+    for allowance, said in ((0.3, "could make service worse by 0.9 in the long run; 0.3"), (0.0, "needs 0.3 more")):
+        bias = np.zeros(7) if allowance else np.array([0.3, 0, 0, 0, 0, 0, 0])
+        rail = sf.live.Guardrail("service", gain=0.9, bias=bias, tolerance=1e-9, allowance=allowance)
+        _, advisor = deployed(place / f"{allowance}.db", guardrails=(rail,), allowance=1_000.0, people="more")
+        reasons = []
+        for i in range(8):
+            decision = advisor.ask("a", 0, key=str(i))
+            advisor.tell(decision, reward=0.5, next_state=0, guardrails={"service": 0.9})
+            assert not decision.departs
+            reasons.append(decision.reason)
+        assert any(said in reason for reason in reasons), reasons
+
+
 @pytest.fixture
 def observed(place):
     """An advisor of an inventory whose demand is seen each day."""

@@ -120,18 +120,21 @@ class FleetDecisions:
 
     def _price(self, where: Site, site: int, s: int, proposed: int, base: int, allowed: bool) -> Answer:
         """Whether all ledgers pay for a departure."""
-        pays, deposit, balance = True, 0.0, math.inf
+        pays, deposit, balance, short = True, 0.0, math.inf, None
         for metric, ledger in self.books.of(site):
             reserve = 0.0 if where.departed else ledger.reserve(where.start)
             price = ledger.price(ledger.opening(reserve), s, proposed)
             pays &= price.pays
+            if not price.pays and (short is None or metric == 0):
+                short = (metric, price.deposit, price.balance)
             if metric == 0 and price.balance < balance:  # the tightest account of the reward
                 deposit, balance = price.deposit, price.balance
         departs = pays and allowed
         words = wording.departs if departs else wording.does_not_depart if not pays else None
         reason = PAUSED if words is None else words(deposit, balance, self.space)
         role: Role = "optimistic" if departs else "baseline"
-        return Answer(proposed if departs else base, role, reason, proposed, departs, pays, deposit, balance)
+        guard = None if short is None or short[0] == 0 else short
+        return Answer(proposed if departs else base, role, reason, proposed, departs, pays, deposit, balance, guard)
 
     def _keep_reserves(self, site: int, where: Site) -> None:
         """The first departure of a site: its reserve stays in every ledger that counts it."""

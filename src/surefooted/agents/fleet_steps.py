@@ -17,6 +17,7 @@ class Answer(NamedTuple):
     would_depart: bool  # whether it departs, or would if it were allowed to
     deposit: float | None
     balance: float | None
+    short: tuple[int, float, float] | None = None  # the guardrail that alone does not pay: number, deposit, balance
 
 
 @dataclass

@@ -69,14 +69,17 @@ def curves(advisor: Advisor, most: int | None = None) -> list[Curve]:
     names = ["reward", *(rail.name for rail in rails)]
     found: dict[tuple[int, int], Curve] = {}  # by site (-1: shared) and number
     carried: dict[tuple[int, int], float] = {}
+    listed: list[tuple[int, int, Ledger]] = ledgers(machine)[:most]
     for event in advisor.journal():
         again = event.kind in AGAIN or _is_withdrawn(machine, event)
         machine.apply(event, advisor._steps(event.n))
+        if event.kind == "site":
+            listed = ledgers(machine)[:most]
         if event.kind not in SHOWN:
             continue
         at, body = datetime.fromisoformat(event.at), event.body
         own = {} if event.kind != "ask" else _slots(machine, event.n)
-        for site, number, ledger in ledgers(machine)[:most]:
+        for site, number, ledger in listed:
             key, where = (site, number), "all sites" if site < 0 else machine.sites[site].name
             curve = found.setdefault(key, Curve(f"{where}, {names[number]}", units[number]))
             least, slot = ledger.arrays.slots.least, own.get(id(ledger), -1)

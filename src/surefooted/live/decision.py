@@ -63,6 +63,13 @@ def words(space: Space, answer: Answer, fleet: Fleet, s: int, mode: Mode, paused
     saved = f"{space.amount(max(answer.balance, 0.0), '.3g')} is in the account"
     if answer.deposit == 0:
         could = "is proved to be worth no less than the baseline in the long run"
+    if answer.short is not None:
+        number, cost, left = answer.short
+        name = fleet.rules.guardrails[number - 1].name
+        if left < 0:
+            return f"Plays the baseline: guardrail {name} needs {-left:.3g} more before anything can be explored."
+        worse = f"exploring {action} {here} could make {name} worse by {cost:.3g} in the long run"
+        return f"Plays the baseline: {worse}; {left:.3g} is in its account."
     if not answer.would_depart:
         if answer.balance < 0:
             missing = space.amount(-answer.balance, ".3g")
