@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from measure import machine
 
 import surefooted as sf
 
@@ -139,6 +140,7 @@ def compare(address, place):
         sf.live.open(store).close()
         return store
 
+    print(machine())
     running = contestants(fresh, place)
     found = {name: [] for name in running}
     for _ in range(ROUNDS):
@@ -147,13 +149,13 @@ def compare(address, place):
     for processes in running.values():
         processes.close()
     print(f"{ROUNDS} rounds of {SECONDS:g} s each; the median, and in brackets the slowest and the fastest round.\n")
-    print("| what | pairs a second | p50 | p99 | CPU of the processes for a pair |\n|---|---|---|---|---|")
+    print("| what | pairs a second | p10 | p50 | p99 | CPU of the processes for a pair |\n|---|---|---|---|---|---|")
     for name, rounds in found.items():
         rates, times = sorted(rate for rate, _, _ in rounds), np.concatenate([times for _, times, _ in rounds])
-        p50, p99 = np.quantile(times, [0.5, 0.99]) * 1e3
+        quantiles = " | ".join(f"{t:.1f} ms" for t in np.quantile(times, [0.1, 0.5, 0.99]) * 1e3)
         cpu = np.median([cpu for _, _, cpu in rounds]) * 1e3
         middle = f"{np.median(rates):.0f} ({rates[0]:.0f} to {rates[-1]:.0f})"
-        print(f"| {name} | {middle} | {p50:.1f} ms | {p99:.1f} ms | {cpu:.2f} ms |")
+        print(f"| {name} | {middle} | {quantiles} | {cpu:.2f} ms |")
     one, two = (f"ask + tell on PostgreSQL, {many}" for many in ("1 replica", "2 replicas"))
     bare = next(iter(found))
     for name in (one, two):

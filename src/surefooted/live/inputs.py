@@ -69,7 +69,8 @@ class Inputs(Following):
     def _find(self, machine: Machine, decision: Decision | int | None, site: str | None, key: str | None) -> int:
         """A decision, by itself, its id, or the site and key of its question."""
         if decision is not None:
-            return self._number(decision)
+            n = decision.id if isinstance(decision, Decision) else decision
+            return n if n in machine.fleet.open else self._number(decision)  # open ones need not be looked up
         if site is None or key is None:
             raise InvalidInput("no such decision", ["give the decision, its id, or the site and key of its question"])
         found = self.store.decision_for(self.id, self._site(machine, site), str(key))
