@@ -172,7 +172,8 @@ def _forecast(advisor: Advisor, machine: Machine, site: int | None) -> dict[str,
     facts = None if site is None else machine.tracks.sites[site]
     made = facts.decisions if own and facts is not None else machine.fleet.t
     first = facts.first if facts is not None else machine.tracks.first
-    track, amount = machine.tracks.accounts.get((-1 if not own else -2 if site is None else site, 0)), advisor.space.amount
+    of = -1 if not own or site is None else site
+    track, amount = machine.tracks.accounts.get((of, 0)), advisor.space.amount
     return {
         "pays_in": amount(found.pays_in), "allowance": amount(found.allowance), "reserve": amount(found.reserve),
         "deposit": amount(found.deposit), "soonest": found.soonest if found.soonest < NEVER else None,
