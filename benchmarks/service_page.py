@@ -1,7 +1,8 @@
 """The pages with many sites and a long journal: how long until the first byte of each, idle and while shops ask.
 
-Run `python benchmarks/service_page.py [events] [sites]`: a journal of this many events (1 000 000) of 1 000 sites is
-written first, in transactions of a thousand; then a service answers a browser's requests, one after the other.
+Run `python benchmarks/service_page.py [events] [sites] [accounts ...]`: a journal of this many events (1 000 000) of
+this many sites (1 000) is written first, without waiting for the disk. Then a service answers a browser's requests, one
+after the other.
 """
 
 import asyncio
@@ -37,14 +38,19 @@ def written(path, events, sites, accounts):
     for i in range(sites):
         advisor.add_site(NAME.format(i))
     state, n = [problem.start] * sites, 0
+    store._db.execute("PRAGMA synchronous = OFF")
     while store.last < events:
         with store.transaction():
+            held = advisor.machine()
             for _ in range(500):
                 i, n = n % sites, n + 1
-                decision = advisor.ask(NAME.format(i), state[i], str(n))
+                decision = advisor._decide(held, i, state[i], str(n))
                 reward, state[i] = problem.mdp.draw(rng, problem.space.pair(state[i], decision.action))
                 if n % 997:
-                    advisor.tell(decision, reward=float(reward), next_state=int(state[i]))
+                    told = {"decision": decision.id, "reward": float(reward), "next_state": int(state[i])}
+                    advisor._write(held, "tell", told, decision.id)
+    advisor.snapshot()
+    store._db.execute("PRAGMA synchronous = FULL")
     advisor.set_mode("approval", who="benchmark")
     for i in range(20):
         advisor.ask(NAME.format(i), state[i], "last")
@@ -71,6 +77,7 @@ class Service:
         self.cookie = answer.headers.get_all("set-cookie")[0].partition(";")[0]
 
     def request(self, method, path, body=None):
+        """One request, and its answer."""
         self.link.request(method, path, body, {"Cookie": self.cookie})
         answer = self.link.getresponse()
         return answer, answer.read()
@@ -110,13 +117,12 @@ def main():
         "chart": "/chart?" + urlencode({"deployment": "shops", "site": last}),
     }  # fmt: skip
     print(machine())
-    for accounts in ("shared", "own"):
+    for accounts in sys.argv[3:] or ("shared", "own"):
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
             store, state = written(Path(folder) / "shops.db", events, sites, accounts)
-            print(
-                f"{accounts} accounts: {store.last} events of {sites} sites, written in {time.perf_counter() - begin:.0f} s"
-            )
+            seconds = time.perf_counter() - begin
+            print(f"{accounts} accounts: {store.last} events of {sites} sites, written in {seconds:.0f} s", flush=True)
             begin = time.perf_counter()
             store.deployment("shops").snapshot()
             print(f"opening and a snapshot: {time.perf_counter() - begin:.1f} s")
