@@ -1,9 +1,9 @@
 """The service: decisions a second and their times at 1, 8 and 64 clients, beside the disk's or database's own limit.
 
-Run `python benchmarks/service.py [seconds]`: each row is measured for so long (10). The service is a process of its own,
-begun by its command; the clients are another one. A decision is a question and its outcome, two requests, and every
-answer is on disk before it is sent. The last rows are the same calls without HTTP. Beside other work, look at ratios.
-PostgreSQL is left out where there is no server.
+Run `python benchmarks/service.py [seconds]`: each row is measured for so long (10). The service is a process of its
+own, begun by its command; the clients are another one. A decision is a question and its outcome, two requests, and
+every answer is on disk before it is sent. The last rows are the same calls without HTTP. Beside other work, look at
+ratios. PostgreSQL is left out where there is no server.
 """
 
 import json
@@ -64,6 +64,7 @@ class Client:
         self.head = f" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\nContent-Type: application/json\r\n"
 
     def post(self, what, body):
+        """One request, timed."""
         data = json.dumps(body).encode()
         head = f"POST /v1/deployments/shop/{what}{self.head}Content-Length: {len(data)}\r\n\r\n"
         begin = time.perf_counter()
@@ -78,6 +79,7 @@ class Client:
         return content
 
     def work(self, until):
+        """Ask and tell, one after the other."""
         i = 0
         while time.perf_counter() < until:
             self.post("ask", {"site": self.site, "state": 0, "key": f"{self.run} {i}"})
@@ -110,9 +112,10 @@ def limit(address, seconds):
                 os.fsync(file.fileno())
                 n += 1
     else:
-        import psycopg
+        from surefooted.live.address import parse
+        from surefooted.live.postgres_session import connect
 
-        with psycopg.connect(str(address).partition("?")[0], autocommit=True) as db:
+        with connect(parse(address)) as db:
             db.execute("CREATE TABLE IF NOT EXISTS bare (n BIGSERIAL PRIMARY KEY, body TEXT)")
             while time.perf_counter() - begin < seconds:
                 db.execute("INSERT INTO bare (body) VALUES (%s)", ("x" * 300,))

@@ -230,6 +230,27 @@ class TestServer:
         store._listener.join(10)
         assert not store._listener.is_alive()
 
+    def test_nobody_is_told_of_an_event_before_it_is_committed(self, postgres):
+        store, advisor = deployed(postgres.address())
+        last, waiting, seen = store.last, threading.Event(), []
+
+        def listen():
+            waiting.set()
+            n = store.wait(last, 30)
+            seen.append((n, store.event(n).kind))
+
+        def hook(point):
+            if point == "before commit":
+                thread.start()
+                waiting.wait()
+                time.sleep(0.3)
+                seen.append("commits")
+
+        thread, store.hook = threading.Thread(target=listen), hook
+        advisor.pause(who="Ada")
+        thread.join()
+        assert seen == ["commits", (last + 1, "pause")]
+
     def test_a_database_that_was_put_back_is_followed_from_there(self, postgres):
         address = postgres.address()
         store, advisor = deployed(address)

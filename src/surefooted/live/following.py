@@ -51,17 +51,20 @@ class Following:
     def machine(self) -> Machine:
         """The deployment as the journal has left it."""
         last, machine = self.store.last, self._machine
-        if machine is None or self._read_to[0] != self.store.epoch:
+        epoch = self.store.epoch
+        if machine is None or self._read_to[0] != epoch:
             machine = self._machine = self._restored()
+            self._read_to = (epoch, machine.n)
         elif last in (machine.n, self._read_to[1]):
             return machine
         try:
-            for event in self.store.events(self.id, machine.n):
+            for event in self.store.events(self.id, max(machine.n, self._read_to[1])):
                 machine.apply(event, self._steps(event.n))
         except BaseException:
             self._machine = None
             raise
-        self._read_to = (self.store.epoch, last)
+        if not self.store.is_changed:  # what is not committed may never be
+            self._read_to = (epoch, last)
         return machine
 
     def _restored(self) -> Machine:

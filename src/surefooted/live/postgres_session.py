@@ -46,13 +46,13 @@ class Link:
     def __init__(self, address: Address) -> None:
         self.address, self.is_closed = address, False
         self.db: Connection = None
-        self.connections: int = 0  # how many there were
+        self.epoch: int = 0  # changes with each connection
         self.channel = f"surefooted_{address.schema}"  # under which new events are announced
 
     def connect(self) -> Connection:
         """A new connection."""
         self.db = connect(self.address)
-        self.connections += 1
+        self.epoch += 1
         return self.db
 
     def connected(self, deadline: float) -> Connection:

@@ -22,11 +22,13 @@ from surefooted.live.deployments import LiveStore
 from surefooted.live.listening import Listener
 from surefooted.live.postgres_session import Connection, Link, check_key, connect, last_result, translated
 from surefooted.live.postgres_tables import check_version, prepare, version_of
-from surefooted.live.store import Head, Store, StoreFault, system_clock
+from surefooted.live.store import Event, Head, Store, StoreFault, system_clock
 
 PATIENCE = 20.0  # seconds to connect again after a connection was lost
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 LOCK = "SELECT version, n, at, hash FROM head FOR UPDATE"
+FRESH = 256  # events of others that are read together with the lock, at most
+NEW = "SELECT n, deployment, at, kind, body FROM events WHERE n > {} ORDER BY n LIMIT {}"
 
 
 class PostgresStore(Store):
@@ -51,8 +53,8 @@ class PostgresStore(Store):
         super().__init__(self._link.address.shown, clock, hook)
         self._head: Head | None = None  # within a transaction
         self._begun_at, self._seen = Head(0, "", b""), Head(0, "", b"")  # when it began; what was there last time
+        self._fresh: tuple[int, list[tuple[Any, ...]]] = (0, [])  # since which event, and what was written since
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
-        self._is_changed = False  # whether this transaction has written anything
         self._listener: Listener | None = None
         try:
             prepare(self._link.connect(), self.name, self._link.address.schema, self.hook)
@@ -100,7 +102,9 @@ class PostgresStore(Store):
         while True:
             try:
                 db = self._link.connected(deadline)
-                row = last_result(db.execute(f"{BEGIN}; {LOCK}")).fetchone()
+                cursor = db.execute(f"{BEGIN}; {LOCK}; {NEW.format(self._seen.n, FRESH)}")
+                row = cursor.fetchone() if cursor.nextset() else None
+                self._fresh = self._seen.n, last_result(cursor).fetchall()
                 break
             except psycopg.Error as error:
                 lost = self._link.is_lost
@@ -117,7 +121,7 @@ class PostgresStore(Store):
             raise
         self._head = self._begun_at = Head(*row[1:])
         if self._head.n < self._seen.n or (self._head.n == self._seen.n and self._head != self._seen):
-            self._link.connections += 1  # the journal was put back to an earlier time: what was read does not count
+            self._link.epoch += 1  # the journal was put back to an earlier time: what was read does not count
         self._seen = self._head
 
     def _commit(self) -> None:
@@ -127,8 +131,9 @@ class PostgresStore(Store):
         if head != was:
             self._pending.append(("UPDATE head SET n = %s, at = %s, hash = %s", (head.n, head.at, head.hash)))
             self._pending.append(("SELECT pg_notify(%s, %s)", (self._link.channel, str(head.n))))
-        if not self._is_changed:
-            self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
+        if not self.is_changed:
+            with suppress(psycopg.Error):
+                self._flush("ROLLBACK")  # only the lock was taken: there is nothing to wait for
             return
         try:
             self._flush("COMMIT")
@@ -167,7 +172,7 @@ class PostgresStore(Store):
 
     def _end(self) -> None:
         """After a transaction: roll back what was not committed, and keep the connection if it is good."""
-        self._head, self._pending, self._is_changed = None, [], False
+        self._head, self._pending, self.is_changed = None, [], False
         self._link.rest()
 
     def _nothing(self, error: BaseException) -> StoreFault:
@@ -197,14 +202,14 @@ class PostgresStore(Store):
         """Change something other than the journal; only within a transaction. `?` stands for each value."""
         if self._head is None:
             raise StoreFault(f"{self.name} cannot be written outside of a transaction")
-        self._is_changed = True
+        self.is_changed = True
         self._pending.append((translated(statement), values))
 
     def write_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """The same statement for each row; only within a transaction."""
         self._flush()
         assert self._head is not None
-        self._is_changed = True
+        self.is_changed = True
         with self._link.db.cursor() as cursor:
             cursor.executemany(translated(statement), rows)
 
@@ -213,9 +218,7 @@ class PostgresStore(Store):
         if self._pending or last:
             pending, self._pending = self._pending, []
             statements = [statement for statement, _ in pending] + ([last] if last else [])
-            with psycopg.ClientCursor(
-                self._link.db
-            ) as cursor:  # values are quoted here, since there are several statements
+            with psycopg.ClientCursor(self._link.db) as cursor:  # quotes values, which several statements need
                 cursor.execute("; ".join(statements), [value for _, values in pending for value in values])
                 done = last_result(cursor).statusmessage
             if last and done != last:
@@ -229,16 +232,26 @@ class PostgresStore(Store):
     @property
     def epoch(self) -> int:
         """Changes whenever the journal may have been put back to an earlier time: with each new connection."""
-        return self._link.connections
+        return self._link.epoch
 
     def head(self) -> Head:
         """The end of the journal."""
-        return super().head() if self._head is None else self._head
+        with self.lock:  # another thread may be in a transaction: what it writes is not there yet
+            return super().head() if self._head is None else self._head
+
+    def events(self, deployment: int | None = None, after: int = 0, chunk: int = 4_096) -> Iterator[Event]:
+        """The events after event `after`, in order; of one deployment or of all. Others may write meanwhile."""
+        since, rows = self._fresh
+        if self._head is None or self.is_changed or after < since or len(rows) == FRESH:
+            return super().events(deployment, after, chunk)
+        found = (row for row in rows if row[0] > after and deployment in (None, row[1]))
+        return (Event(n, of, at, kind, self._parsed(n, body)) for n, of, at, kind, body in found)
 
     @property
     def last(self) -> int:
         """The number of the last event."""
-        return super().last if self._head is None else self._head.n
+        with self.lock:
+            return super().last if self._head is None else self._head.n
 
     def index_decision(self, n: int, deployment: int, site: int, key: str) -> None:
         """Make a decision findable by its key."""
@@ -266,7 +279,7 @@ class PostgresStore(Store):
 
     def end_at(self, head: Head) -> None:
         """The journal ends here now, within this transaction."""
-        self._head, self._is_changed = head, True
+        self._head, self.is_changed = head, True
 
     def put_tokens(self, rows: list[tuple[Any, ...]]) -> None:
         """Copy access tokens into an empty store; only within a transaction."""

@@ -52,7 +52,6 @@ class SQLiteStore(Store):
     ) -> None:
         super().__init__(str(path), clock, hook)
         self.path = Path(path)
-        self._written = 0  # the last event of this transaction
         try:
             self._db = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
             for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
@@ -100,7 +99,7 @@ class SQLiteStore(Store):
                     self.hook("before commit")
                     self._db.execute("COMMIT")
                     self.hook("after commit")
-                    if self._written:
+                    if self.is_changed:
                         self.announce(self._written)
                 except BaseException:
                     with suppress(sqlite3.Error):
@@ -108,8 +107,7 @@ class SQLiteStore(Store):
                             self._db.execute("ROLLBACK")
                     raise
                 finally:
-                    self._inside = False
-                    self._written = 0
+                    self._inside = self.is_changed = False
             except sqlite3.Error as error:
                 raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error
 
@@ -131,7 +129,7 @@ class SQLiteStore(Store):
 
     def end_at(self, head: Head) -> None:
         """The journal ends here now, within this transaction."""
-        self._written = head.n
+        self._written, self.is_changed = head.n, True
 
     def copy_pages(self, path: Path) -> None:
         """Copy the file as it is at one moment to a new one; other processes may go on writing."""

@@ -78,6 +78,7 @@ class Store(ABC):
         self.name, self.clock, self.lock = name, clock, threading.RLock()
         self.hook = hook or (lambda point: None)
         self._inside = False  # a transaction, held by the thread that has the lock
+        self.is_changed = False  # whether the transaction that has begun has written anything to the journal
         self._news, self._announced = threading.Condition(), 0
 
     # What a database must be able to do.
