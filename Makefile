@@ -13,10 +13,10 @@ CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_
 SHARE := 1
 LOWEST := $(VENV)-lowest/bin
 LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas
+BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-live test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
+.PHONY: help demo demo-live demo-service test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ demo-live: $(VENV)/.installed ## A year of a shop with an advisor, rehearsed: la
 	@echo; $(BIN)/surefooted live status --store demo/live/shop.db
 	@echo; echo "Done. Open demo/live/shop.html; docs/going-live.md shows how to do this with your own problem."
 
+demo-service: $(VENV)/.service ## The advisor as a service: 50 simulated shops, a year in a minute, to look at in a browser
+	@$(BIN)/python examples/fleet.py --folder demo/service
+
 test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be compiled)
 	@echo "Running the tests"
 	@$(PYTEST) -m "not slow"
@@ -39,6 +42,8 @@ verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9,
 	@for extra in dask ray postgres; do test -e $(VENV)/.$$extra && continue; \
 		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
 	@sh tests/postgresql.sh
+	@sh tests/install_browser.sh
+	@test -e $(VENV)/.browser || { $(PIP) --group browser && touch $(VENV)/.browser; } || echo "Skipped: playwright cannot be installed here"
 	@echo "Running the slow tests"
 	@$(PYTEST) -m slow
 	@echo "Running a fifth of the campaign"
@@ -121,4 +126,8 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.developing: $(VENV)/.installed
 	@echo "Setting up: the tools for tests and checks (once)"
 	@$(PIP) --group dev --editable ".[service]"
+	@touch $@
+
+$(VENV)/.service: $(VENV)/.installed
+	@$(PIP) --editable ".[service]"
 	@touch $@

@@ -154,10 +154,6 @@ def run(store, file, worlds, others, given):
     socket = serving.listening("127.0.0.1", given.port)
     url = f"http://127.0.0.1:{socket.getsockname()[1]}"
     is_watched = sys.stdout.isatty()
-    print(f"Open {url} and sign in with this token, which may read: {looker}", flush=True)
-    print(f"A year of {len(names)} shops takes {given.seconds:g} s. Ctrl-C ends it.", flush=True)
-    if given.folder:
-        print(f"To answer and to pause: surefooted token create you --role operate --store {store.name}", flush=True)
     failed = []
 
     def played():
@@ -178,8 +174,15 @@ def run(store, file, worlds, others, given):
     player = threading.Thread(target=played, daemon=True)
 
     async def serve():
+        task = asyncio.ensure_future(server.serve(sockets=[socket]))
+        while not server.started and not task.done():
+            await asyncio.sleep(0.01)
+        print(f"Open {url} and sign in with this token, which may read: {looker}")
+        if given.folder:
+            print(f"To answer and to pause: surefooted token create you --role operate --store {store.name}")
+        print(f"A year of {len(names)} shops takes {given.seconds:g} s. Ctrl-C ends it.", flush=True)
         player.start()
-        await server.serve(sockets=[socket])
+        await task
 
     try:
         asyncio.run(serve())
@@ -187,7 +190,8 @@ def run(store, file, worlds, others, given):
         pass
     finally:
         year.ended.set()
-        player.join(timeout=30)
+        if player.is_alive():
+            player.join(timeout=30)
         socket.close()
     if failed:
         raise failed[0]

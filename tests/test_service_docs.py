@@ -18,7 +18,8 @@ from surefooted.rehearsal import baseline_of, deploy
 
 ROOT = Path(__file__).parent.parent
 SERVICE, THREATS = ROOT / "docs" / "service.md", ROOT / "docs" / "service-security.md"
-FILES = {"L": "limits", "R": "roles", "A": "api", "P": "process", "W": "webhooks", "F": "fuzz"}
+FILES = {"L": "limits", "R": "roles", "A": "api", "P": "process", "W": "webhooks", "F": "fuzz", "G": "pages",
+         "B": "browser"}  # fmt: skip
 
 
 def holds(told, found):
@@ -61,7 +62,7 @@ def test_every_threat_has_a_test():
     assert len(rows) > 20
     for row in rows:
         letter = ""
-        for found, name in re.findall(r"(?:([LRAPWF]) )?`(test_\w+)`", row):
+        for found, name in re.findall(r"(?:([LRAPWFGB]) )?`(test_\w+)`", row):
             letter = found or letter
             text = (ROOT / "tests" / f"test_service_{FILES[letter]}.py").read_text()
             assert f"def {name}(" in text, f"{letter} {name}"

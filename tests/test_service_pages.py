@@ -329,3 +329,22 @@ def test_pages_are_paged_and_filtered(tmp_path):
         every = re.findall(r"number (\d+), ", decisions + one.get(older).text)
         assert len(every) == len(set(every)) == 30
     store.close()
+
+
+def test_pages_on_every_database(anywhere):
+    store, advisor = deployed(anywhere / "shop.db", sites=("a", "b"), allowance=20.0, mode="approval")
+    with Service(store) as service:
+        one, asked = browser(service, "operate"), advisor.ask("a", 0, "first")
+        assert asked.status == "waiting"
+        for path in ("/", "/approvals", "/deployment?name=shop", "/site?deployment=shop&site=a"):
+            answer = one.get(path)
+            assert (answer.status == 200 and "first" in answer.text) or path in ("/", "/deployment?name=shop")
+        assert one.get("/chart?deployment=shop&site=a").status == 200
+        assert one.post("/do/approve", form=one.mark(), deployment="shop", decision=asked.id).status == 303
+        assert advisor.decision(asked.id).status == "approved"
+        again = advisor.ask("b", 0, "second")
+        assert again.status == "waiting" and "1 decision waits" in one.get("/").text
+        service.store.clock.now += timedelta(days=2)  # nobody answers any more
+        assert "decision waits" not in one.get("/").text and "Nothing waits" in one.get("/approvals").text
+        assert one.post("/sign-out", form=one.mark()).status == 303
+    store.close()

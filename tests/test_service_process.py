@@ -110,11 +110,12 @@ def test_the_service_is_begun_and_ended_by_its_command(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_under_load_nothing_acknowledged_is_lost_or_doubled(tmp_path):
+def test_killed_under_load_nothing_acknowledged_is_lost_or_doubled(anywhere):
     """Four clients ask and tell while the service is killed with kill -9 eight times, and begun again."""
-    store, advisor = deployed(tmp_path / "x.db", sites=tuple("abcd"))
+    path = anywhere / "x.db"
+    store, advisor = deployed(path, sites=tuple("abcd"))
     secret, _ = tokens.create(store, "ada", "administer")
-    process, port = serve(tmp_path / "x.db")
+    process, port = serve(path)
     answers, paused, failed, stop = {}, [], [], threading.Event()
 
     def use(site):
@@ -140,7 +141,7 @@ def test_killed_under_load_nothing_acknowledged_is_lost_or_doubled(tmp_path):
         while len(answers) < before + 5 and time.monotonic() < until:
             time.sleep(0.005 * (i + 1))
         end(process, signal.SIGKILL)
-        process, _ = serve(tmp_path / "x.db", port)
+        process, _ = serve(path, port)
     stop.set()
     for thread in working:
         thread.join(timeout=120)

@@ -18,7 +18,7 @@ from surefooted.live.store import Event
 if TYPE_CHECKING:
     from surefooted.live.machine import Machine
 
-SIZE = 400  # points of a track, at most
+SIZE = 240  # points of a track, at most; an even number
 RECENT = 100  # events of people, and alarms, that are remembered
 LATE = 3  # decisions at the same site after which an outcome that is not complete is overdue
 READ = ("ask", "expire", "correct", "reject", "lapse", "trust", "alarm")  # an account is read after these
@@ -40,7 +40,7 @@ class Track:
     >>> track = Track()
     >>> for n in range(1000):
     ...     track.add(n=n, at=float(n), margin=-5.0 if n == 321 else 1.0, balance=1.0, deposits=0.0, paid_in=1.0)
-    >>> len(track.columns["n"]) <= 400, min(track.columns["low"]), track.columns["n"][-1]
+    >>> len(track.columns["n"]) <= 240, min(track.columns["low"]), track.columns["n"][-1]
     (True, -5.0, 999)
     """
 

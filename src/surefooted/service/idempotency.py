@@ -7,6 +7,7 @@ the table, and a process that dies between the command and its answer has writte
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Callable
 from datetime import UTC, timedelta
 from typing import Any
@@ -15,7 +16,8 @@ from surefooted.live.advisor import Advisor
 from surefooted.live.store import Store
 from surefooted.service.errors import Refusal
 
-KEPT = timedelta(days=2)  # how long a key is remembered
+KEPT = timedelta(days=2)  # how long a key is remembered, at least
+SWEEP = 100  # one in so many commands forgets old keys
 TABLE = """CREATE TABLE IF NOT EXISTS requests (token TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,
            answer TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (token, key))"""
 
@@ -41,7 +43,8 @@ def once(store: Store, advisor: Advisor | None, named: tuple[str, str, str], do:
                         raise Refusal(422, "key-used", "this key belongs to another request", detail)
                     return json.loads(rows[0][1])
                 answer = do()
-                store.write("DELETE FROM requests WHERE created < ?", before)
+                if secrets.randbelow(SWEEP) == 0:
+                    store.write("DELETE FROM requests WHERE created < ?", before)
                 told = json.dumps(answer, ensure_ascii=False)
                 values = (token, key, digest, told, now.isoformat(timespec="microseconds"))
                 store.write(

@@ -7,6 +7,7 @@ from surefooted.live.advisor import Advisor
 from surefooted.live.machine import Machine
 from surefooted.service.context import Context
 from surefooted.service.pages_estimates import STALE, Estimates, estimates
+from surefooted.service.pages_fleet import questions
 from surefooted.service.pages_rendering import link
 from surefooted.service.pages_site import decision
 
@@ -21,10 +22,9 @@ def approvals(held: Context, only: tuple[str, int] | None = None) -> dict[str, A
         advisor = held.advisor(name)
         with held.store.lock:
             machine = advisor.machine()
-            now = held.store.now() if machine.waiting else ""
-            for n, deadline in machine.waiting.items():
+            for n, deadline in questions(advisor, machine).items():
                 i = machine.fleet.open[n].site
-                if deadline > now and (only is None or only == (name, i)):
+                if only is None or only == (name, i):
                     found.append((deadline, n, machine.sites[i].name, i, advisor))
     found.sort(key=lambda each: each[:2])
     shown = [_card(held, advisor, n, site) for _, n, site, _, advisor in found[:MOST]]

@@ -101,6 +101,12 @@ def _matches(row: Row, query: Query) -> bool:
     return flags.get(query.show, True)
 
 
+def questions(advisor: Advisor, machine: Machine) -> dict[int, str]:
+    """The decisions that a person may still answer, and until when; called with the lock."""
+    now = advisor.store.now() if machine.waiting else ""
+    return {n: deadline for n, deadline in machine.waiting.items() if deadline > now}
+
+
 def _rows(advisor: Advisor, machine: Machine) -> list[Row]:
     """Every site of a deployment; called with the lock."""
     alarm, contradicted = machine.fleet.alarm is not None, bool(machine.fleet.contradictions)
@@ -109,7 +115,7 @@ def _rows(advisor: Advisor, machine: Machine) -> list[Row]:
             contradicted=contradicted, last=machine.tracks.sites[i].last)
         for i, site in enumerate(machine.sites)
     ]  # fmt: skip
-    for n in machine.waiting:
+    for n in questions(advisor, machine):
         rows[machine.fleet.open[n].site].waiting += 1
     for i in machine.tracks.overdue().values():
         rows[i].overdue += 1
@@ -165,9 +171,9 @@ def _needs(advisor: Advisor, machine: Machine) -> list[dict[str, Any]]:
         need(0, "Alarm", machine.fleet.alarm, here + "#alarms")
     for what in machine.fleet.contradictions:
         need(0, "Contradiction", what, here + "#alarms")
-    if machine.waiting:
-        sites = list(dict.fromkeys(machine.fleet.open[n].site for n in machine.waiting))
-        need(1, "Approval", _counted(len(machine.waiting), "decision waits", "decisions wait"), "/approvals", sites)
+    if waiting := questions(advisor, machine):
+        sites = list(dict.fromkeys(machine.fleet.open[n].site for n in waiting))
+        need(1, "Approval", _counted(len(waiting), "decision waits", "decisions wait"), "/approvals", sites)
     if overdue := machine.tracks.overdue():
         sites = list(dict.fromkeys(overdue.values()))
         words = _counted(len(overdue), "outcome is overdue", "outcomes are overdue")
@@ -180,7 +186,7 @@ def _deployment(advisor: Advisor, machine: Machine) -> dict[str, Any]:
     return {
         "name": advisor.name, "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites),
         "decisions": machine.fleet.t, "departures": sum(each.departures for each in machine.tracks.sites),
-        "alarm": machine.fleet.alarm is not None, "open": len(machine.fleet.open), "waiting": len(machine.waiting),
+        "alarm": machine.fleet.alarm is not None, "open": len(machine.fleet.open), "waiting": len(questions(advisor, machine)),
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from surefooted.live.feasibility import Feasibility, feasibility
 from surefooted.live.machine import Machine
 from surefooted.live.tracks import Track
 from surefooted.service.context import Context
-from surefooted.service.pages_fleet import balance
+from surefooted.service.pages_fleet import balance, questions
 from surefooted.service.pages_rendering import link
 
 DECISIONS = 25  # of a page
@@ -34,7 +34,7 @@ def site(held: Context, advisor: Advisor, name: str, before: int | None) -> dict
             "facts": facts, "balance": "–" if left is None else advisor.space.amount(left),
             "expects": None if expects is None else advisor.space.state_words(expects),
             "overdue": [n for n, of in machine.tracks.overdue().items() if of == i],
-            "waiting_here": [n for n in machine.waiting if machine.fleet.open[n].site == i],
+            "waiting_here": [n for n in questions(advisor, machine) if machine.fleet.open[n].site == i],
         }  # fmt: skip
     return told | _decisions(held, advisor, i, name, before)
 
@@ -47,7 +47,7 @@ def deployment(held: Context, advisor: Advisor) -> dict[str, Any]:
         told = about(advisor, machine, None) | {
             "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites), "last": machine.n,
             "outside": machine.outside[-5:], "overdue": list(machine.tracks.overdue()), "open": len(machine.fleet.open),
-            "decisions_made": machine.fleet.t, "waiting": len(machine.waiting),
+            "decisions_made": machine.fleet.t, "waiting": len(questions(advisor, machine)),
             "departures": sum(each.departures for each in machine.tracks.sites),
         }  # fmt: skip
         names = [each.name for each in machine.sites]
@@ -172,8 +172,8 @@ def _forecast(advisor: Advisor, machine: Machine, site: int | None) -> dict[str,
     facts = None if site is None else machine.tracks.sites[site]
     made = facts.decisions if own and facts is not None else machine.fleet.t
     first = facts.first if facts is not None else machine.tracks.first
-    account = -1 if not own else -2 if site is None else site
-    track, amount = machine.tracks.accounts.get((account, 0)), advisor.space.amount
+    of = -1 if not own or site is None else site
+    track, amount = machine.tracks.accounts.get((of, 0)), advisor.space.amount
     return {
         "pays_in": amount(found.pays_in), "allowance": amount(found.allowance), "reserve": amount(found.reserve),
         "deposit": amount(found.deposit), "soonest": found.soonest if found.soonest < NEVER else None,

@@ -71,6 +71,7 @@ def listening(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen(BACKLOG)  # from now on, whoever connects is not refused
     except OSError as error:
         made.close()
         raise SurefootedError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
