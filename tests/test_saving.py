@@ -302,3 +302,24 @@ if __name__ == "__main__":  # writes the files that are missing; existing ones s
         if not path.exists():
             played(name).save(path)
             print(path.name, path.stat().st_size)
+
+
+@pytest.mark.parametrize("low, high", [(-102.0, 181.0), (-400.1, 181.7), (0.1, 0.7), (5.0, 10.0)])
+def test_knowledge_in_a_unit_of_its_own_is_the_same_after_loading(low, high):
+    space, rng = sf.Space.full(3, 2, rewards=(low, high)), np.random.default_rng(0)
+    mean = rng.uniform(low, high, size=(3, 2))
+    mean[0, 0], mean[1, 1] = low, high
+    ends = low + (high - low) * np.sort(rng.random((2, 3, 2)), axis=0)
+
+    def successors(s, a):
+        return [s, (s + 1) % 3]
+
+    for known in (
+        sf.Knowledge(space, rewards=mean),
+        sf.Knowledge(space, reward_bounds=(ends[0], ends[1])),
+        sf.Knowledge(space, reward_function=lambda s, a, y: float(mean[y, a]), successors=successors),
+    ):
+        again = codec.decode(codec.encode({"knowledge": known}))["knowledge"]
+        for name in ("reward_mean", "reward_low", "reward_high", "reward_of_next"):
+            mine, theirs = getattr(known.declared, name), getattr(again.declared, name)
+            assert (mine is None and theirs is None) or np.array_equal(mine, theirs)

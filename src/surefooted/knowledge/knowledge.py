@@ -7,6 +7,7 @@ The set is a `Plausible` like any other: planners and certificates need not know
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -97,9 +98,14 @@ class Knowledge:
 
     @classmethod
     def from_record(cls, told: Mapping[str, Any]) -> Self:
-        """The knowledge that `to_record` described, checked like any other."""
-        space, rows, of_next = told["space"], told["successors"], told["reward_of_next"]
-        bounds = None if told["reward_low"] is None else (told["reward_low"], told["reward_high"])
+        """The knowledge that `to_record` described, checked like any other.
+
+        A record holds rewards as they are counted inside. They are checked in the user's unit, and then kept to the bit.
+        """
+        space, rows = told["space"], told["successors"]
+        counted = {name: told[name] for name in ("reward_mean", "reward_low", "reward_high", "reward_of_next")}
+        mean, low, high, of_next = (None if x is None else space.money.earned(x) for x in counted.values())
+        bounds = None if low is None else (low, high)
         function = None
         if of_next is not None:
             pairs = zip(space.pair_state.tolist(), space.pair_action.tolist(), rows, strict=True)
@@ -109,8 +115,10 @@ class Knowledge:
             def function(s: int, a: int, y: int) -> float:
                 return reward[s, a, y]
 
-        given = {"rewards": told["reward_mean"], "reward_bounds": bounds, "reward_function": function}
-        return cls(space, **given, successors=rows, mechanics=told["mechanics"])
+        given = {"rewards": mean, "reward_bounds": bounds, "reward_function": function}
+        known = cls(space, **given, successors=rows, mechanics=told["mechanics"])
+        known.declared = replace(known.declared, **counted)
+        return known
 
     @property
     def mechanics(self) -> Mechanics | None:
