@@ -3,6 +3,7 @@
 It listens on a socket in its directory without passwords, and on a free port of 127.0.0.1 with them.
 """
 
+import atexit
 import contextlib
 import glob
 import itertools
@@ -89,6 +90,7 @@ class Server:
                 file.write(SETTINGS.format(port=self.port, sockets=self.sockets))
             (self.data / "pg_hba.conf").write_text(ACCESS)
             self.start()
+            atexit.register(self.__exit__)  # for those who forget to end it
         except BaseException:
             self._remove()
             raise
@@ -142,6 +144,7 @@ class Server:
         return self
 
     def __exit__(self, *error):
+        atexit.unregister(self.__exit__)
         with contextlib.suppress(Unavailable):
             self.stop("immediate")
         self._remove()
