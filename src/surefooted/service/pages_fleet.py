@@ -186,7 +186,8 @@ def _deployment(advisor: Advisor, machine: Machine) -> dict[str, Any]:
     return {
         "name": advisor.name, "mode": machine.mode, "paused": machine.paused, "sites": len(machine.sites),
         "decisions": machine.fleet.t, "departures": sum(each.departures for each in machine.tracks.sites),
-        "alarm": machine.fleet.alarm is not None, "open": len(machine.fleet.open), "waiting": len(questions(advisor, machine)),
+        "alarm": machine.fleet.alarm is not None, "open": len(machine.fleet.open),
+        "waiting": len(questions(advisor, machine)),
     }  # fmt: skip
 
 
