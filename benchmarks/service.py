@@ -161,7 +161,7 @@ def main():
         try:
             from postgres_server import Server, Unavailable
 
-            server = stack.enter_context(Server())
+            server = stack.enter_context(Server(parent=os.getcwd()))
         except (ImportError, Unavailable) as reason:
             print(f"PostgreSQL is left out: {reason}")
             return
