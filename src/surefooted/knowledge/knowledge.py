@@ -100,7 +100,7 @@ class Knowledge:
     def from_record(cls, told: Mapping[str, Any]) -> Self:
         """The knowledge that `to_record` described, checked like any other.
 
-        A record holds rewards as they are counted inside. They are checked in the user's unit, and then kept to the bit.
+        A record holds rewards as they are counted inside. They are checked in the user's unit, and kept to the bit.
         """
         space, rows = told["space"], told["successors"]
         counted = {name: told[name] for name in ("reward_mean", "reward_low", "reward_high", "reward_of_next")}
@@ -115,7 +115,7 @@ class Knowledge:
             def function(s: int, a: int, y: int) -> float:
                 return reward[s, a, y]
 
-        given = {"rewards": mean, "reward_bounds": bounds, "reward_function": function}
+        given: dict[str, Any] = {"rewards": mean, "reward_bounds": bounds, "reward_function": function}
         known = cls(space, **given, successors=rows, mechanics=told["mechanics"])
         known.declared = replace(known.declared, **counted)
         return known
