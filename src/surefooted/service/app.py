@@ -75,6 +75,7 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     for part in (*ROUTERS, *PAGES):
         app.include_router(part.router)
     openapi.describe(app)
+    app.openapi()  # routes are built now, and not by the first request
     guarded: Any = Guard
     app.add_middleware(guarded, held=held)
     return app

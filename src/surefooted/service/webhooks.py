@@ -36,7 +36,7 @@ def signature(secret: str, at: int, body: bytes) -> str:
 
     >>> from surefooted.service.webhooks import signature
     >>> signature("0123456789abcdef", 1763462400, b"{}")[:20]
-    't=1763462400,v1=2d35'
+    't=1763462400,v1=b36e'
     """
     made = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={made}"
