@@ -36,7 +36,7 @@ def check_file(store: Store, seen: Verification) -> None:
 def check_chain(store: Store, seen: Verification) -> None:
     """Whether each event is the one that was written after the event before it, and is in the index."""
     digest, n, at, end = GENESIS, 0, "", store.last  # others may go on writing
-    decisions, told = {row for row in store.indexed_decisions() if row[0] <= end}, set[tuple[int, int]]()
+    decisions, told = {row for row in store.indexed_decisions() if not _is_later(row[0], end)}, set[tuple[int, int]]()
     for number, deployment, time, kind, body, written in takewhile(lambda line: line[0] <= end, store.lines()):
         if number != n + 1:
             seen.faults.append(
@@ -55,10 +55,15 @@ def check_chain(store: Store, seen: Verification) -> None:
             told |= _indexed(n, deployment, kind, json.loads(body), decisions, seen)
         except (ValueError, KeyError, TypeError) as error:
             seen.faults.append(f"event {n} ({kind}): cannot be read: {error}")
-    seen.faults += [f"decision {row[0]} is in the index, and no event made it" for row in sorted(decisions)]
-    listed = {row for row in store.indexed_told() if row[1] <= end}
-    seen.faults += [f"event {n} about decision {d} is missing in the index" for d, n in sorted(told - listed)]
-    seen.faults += [f"event {n} is not about decision {d}, as the index says" for d, n in sorted(listed - told)]
+    seen.faults += [f"decision {row[0]} is in the index, and no event made it" for row in sorted(decisions, key=str)]
+    listed = {row for row in store.indexed_told() if not _is_later(row[1], end)}
+    seen.faults += [f"event {n} about decision {d} is missing in the index" for d, n in sorted(told - listed, key=str)]
+    seen.faults += [f"event {n} is not about decision {d}, as the index says" for d, n in sorted(listed - told, key=str)]
+
+
+def _is_later(n: object, end: int) -> bool:
+    """Whether a number of the index is of an event after the end; what is no number was damaged."""
+    return isinstance(n, int) and n > end
 
 
 def _indexed(
