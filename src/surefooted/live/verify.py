@@ -57,8 +57,9 @@ def check_chain(store: Store, seen: Verification) -> None:
             seen.faults.append(f"event {n} ({kind}): cannot be read: {error}")
     seen.faults += [f"decision {row[0]} is in the index, and no event made it" for row in sorted(decisions, key=str)]
     listed = {row for row in store.indexed_told() if not _is_later(row[1], end)}
-    seen.faults += [f"event {n} about decision {d} is missing in the index" for d, n in sorted(told - listed, key=str)]
-    seen.faults += [f"event {n} is not about decision {d}, as the index says" for d, n in sorted(listed - told, key=str)]
+    missing, wrong = (sorted(rows, key=str) for rows in (told - listed, listed - told))
+    seen.faults += [f"event {n} about decision {d} is missing in the index" for d, n in missing]
+    seen.faults += [f"event {n} is not about decision {d}, as the index says" for d, n in wrong]
 
 
 def _is_later(n: object, end: int) -> bool:
