@@ -16,6 +16,7 @@ import pytest
 
 import surefooted as sf
 from live_help import deployed, replayed, state_of
+from surefooted.live.sqlite_store import SQLiteLiveStore
 from surefooted.live.store import SCHEMA
 
 HERE = Path(__file__).parent
@@ -150,7 +151,7 @@ def test_a_crash_in_the_middle_of_a_migration_changes_nothing(place):
                     os.kill(os.getpid(), signal.SIGKILL)
 
             try:
-                sf.live.LiveStore(path, hook=hook)
+                SQLiteLiveStore(path, hook=hook)
             finally:
                 os._exit(0)
         _, status = os.waitpid(child, 0)

@@ -320,7 +320,7 @@ def test_events_are_streamed_and_a_client_goes_on_where_it_was(place):
 
 def test_the_client_has_the_methods_of_the_local_advisor():
     """Same names and parameters; what needs the machine itself is named here."""
-    own = {"machine", "snapshot", "definition"}
+    own = {"machine", "snapshot", "definition", "is_snapshot_of"}
     for local, remote in ((Advisor, sf.live.RemoteAdvisor), (LiveStore, sf.live.RemoteStore)):
         for name, member in inspect.getmembers(local):
             if name.startswith("_") or name in own or not callable(member) or local is LiveStore:

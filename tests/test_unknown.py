@@ -179,7 +179,7 @@ def test_what_each_step_is_charged_by_hand(kernel):
         (0.5, 0, 0.0, 1.0),  # missed twice in 6 visits: nothing is
     ]
     for reward, s_next, *_ in rests:
-        kernel(account.arrays, 0, reward, s_next)
+        kernel(account.arrays, 0, 0, reward, s_next)
     x, slack = np.array(rests)[:, 2:].T
     lambdas = LARGEST / 3 * 0.5 ** np.arange(BETS)
     for bets, sign in ((account.arrays.below, 1), (account.arrays.above, -1)):
@@ -263,7 +263,7 @@ def test_outcomes_prove_nothing_of_departures_that_no_phase_has_counted():
     assert early.verdict(3).pays
     early.book(3, np.array([problem.space.pair(3, 0)]), np.array([0.0]), np.array([3]))
     span, counted = early.arrays.terms.span, early.arrays.of_phases.log_wealth.copy()
-    early._use_span(span / 4)
+    early._use_span(span / 4, None)
     assert early.arrays.terms.span == early.arrays.terms.reserve == span / 4
     assert early.arrays.now[kernels.PHASES] == early.arrays.now[kernels.PHASE_STEPS] == 1
     assert np.array_equal(early.arrays.of_phases.log_wealth, counted) and counted.any()

@@ -70,7 +70,8 @@ class Inputs(Following):
         """A decision, by itself, its id, or the site and key of its question."""
         if decision is not None:
             n = decision.id if isinstance(decision, Decision) else decision
-            return n if n in machine.fleet.open else self._number(decision)  # open ones need not be looked up
+            is_open = is_whole(n) and n in machine.fleet.open  # then it need not be looked up
+            return int(n) if is_open else self._number(decision)
         if site is None or key is None:
             raise InvalidInput("no such decision", ["give the decision, its id, or the site and key of its question"])
         found = self.store.decision_for(self.id, self._site(machine, site), str(key))

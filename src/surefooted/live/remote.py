@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+import numpy as np
+
 from surefooted.errors import InvalidInput
 from surefooted.live import exchange
 from surefooted.live.connection import Connection
@@ -146,8 +148,7 @@ class RemoteAdvisor:
         number = None if decision is None else _number(decision)
         body: dict[str, Any] = {"decision": number, "reward": reward, "action": action}
         body |= {"next_state": next_state, "guardrails": guardrails, "site": site, "key": key, "who": who, "note": note}
-        if noise is not None:
-            body["noise"] = [noise] if isinstance(noise, int) else list(noise)
+        body["noise"] = _listed(noise)
         self._link.post(f"{self._path}/tell", _given(body))
 
     def approve(self, decision: Decision | int, *, who: str, note: str | None = None) -> Decision:
@@ -170,12 +171,14 @@ class RemoteAdvisor:
         next_state: int | str | None = None,
         action: int | str | None = None,
         guardrails: Mapping[str, float] | None = None,
+        noise: Any = None,
         who: str | None = None,
         note: str | None = None,
     ) -> None:
         """Put right what was told of a decision: the old outcome is taken back, and this one is told instead."""
-        body = {"reward": reward, "next_state": next_state, "action": action, "guardrails": guardrails}
-        self._command(f"decisions/{_number(decision)}/correct", body | {"who": who, "note": note})
+        body: dict[str, Any] = {"reward": reward, "next_state": next_state, "action": action, "guardrails": guardrails}
+        body |= {"noise": _listed(noise), "who": who, "note": note}
+        self._command(f"decisions/{_number(decision)}/correct", body)
 
     def relocate(self, site: str, state: int | str, why: str, *, who: str | None = None) -> None:
         """Something else than a decision moved a site, or its state was wrong: it is in this state now."""
@@ -222,13 +225,14 @@ class RemoteAdvisor:
         del told["unit"]
         return told | {"waiting": {int(n): deadline for n, deadline in told["waiting"].items()}}
 
-    def journal(self, since: int = 0) -> Iterator[Event]:
-        """The events of this deployment after event `since`, in order."""
+    def journal(self, since: int = 0, last: int | None = None) -> Iterator[Event]:
+        """The events of this deployment after event `since`, in order; `last`: only so many, the newest."""
+        newest = "" if last is None else f"&last={last}"
         while True:
-            page = self._link.get(f"{self._path}/journal?after={since}&limit=1000")
+            page = self._link.get(f"{self._path}/journal?after={since}&limit=1000{newest}")
             for row in page["events"]:
                 yield self._event(row)
-                since = row["event"]
+                since, newest = row["event"], ""
             if page["next"] is None:
                 return
 
@@ -247,6 +251,10 @@ class RemoteAdvisor:
             except OSError:
                 self._link.get("/readyz")  # as long as patience lasts
         raise StoreFault(f"{self.store.name} has ended the stream of events after event {since}")
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of `table`, one by one."""
+        return iter(self.table())
 
     def table(self) -> list[dict[str, Any]]:
         """One row for each decision and what came of it, in the user's unit and words."""
@@ -269,6 +277,10 @@ class RemoteAdvisor:
 
 def _number(decision: Decision | int) -> int:
     return decision.id if isinstance(decision, Decision) else int(decision)
+
+
+def _listed(noise: Any) -> list[int] | None:
+    return None if noise is None else [int(value) for value in np.atleast_1d(np.asarray(noise)).tolist()]
 
 
 def _decision(told: Mapping[str, Any]) -> Decision:

@@ -21,6 +21,7 @@ from surefooted.service.errors import Refusal
 
 router = APIRouter(prefix="/v1", tags=["reports"], responses=PROBLEMS)
 Reader = Annotated[Call, call("read")]
+Newest = Annotated[int | None, Query(ge=1, lt=2**31, description="Only so many of them, the newest.")]
 TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8",
          "parquet": "application/vnd.apache.parquet"}  # fmt: skip
 POINTS = 2_000  # of a curve, about
@@ -53,10 +54,10 @@ def account_curve(deployment: Deployment, who: Reader) -> Any:
 
 
 @router.get("/deployments/{deployment}/journal", response_model=Journal)
-def journal(deployment: Deployment, who: Reader, after: After = 0, limit: Limit = None) -> Any:
+def journal(deployment: Deployment, who: Reader, after: After = 0, limit: Limit = None, last: Newest = None) -> Any:
     """The events after one, in order, each with a sentence."""
     advisor, most = who.advisor(deployment), limit or who.limit
-    events = list(islice(advisor.store.events(advisor.id, after, most + 1), most + 1))
+    events = list(islice(advisor.journal(after, last), most + 1))
     with advisor.store.lock:
         sites = [site.name for site in advisor.machine().sites]
     shown = [answers.event(advisor, sites, event) for event in events[:most]]

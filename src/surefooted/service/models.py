@@ -72,6 +72,7 @@ class Correction(By):
     next_state: Word | None = None
     action: Word | None = None
     guardrails: dict[Name, FiniteFloat] | None = Field(default=None, max_length=100)
+    noise: Annotated[list[Index], Field(max_length=100)] | None = None
 
 
 class AtSite(By):
