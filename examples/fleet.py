@@ -83,9 +83,8 @@ class Year:
 
     def _tell(self, week, name, decision, world):
         """What came of a decision arrives now, late, or never."""
-        reward, after, noise = world.draw(self.problem.space.pair(decision.state, decision.action))
-        self.where[name] = after
-        told = {"reward": reward, "next_state": after} | ({} if noise is None else {"noise": noise})
+        told = world.draw(self.problem.space.pair(decision.state, decision.action))
+        after = self.where[name] = told["next_state"]
         u = self.rng.random()
         if u < LOST:
             self.advisor.tell(decision.id, next_state=after)
