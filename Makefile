@@ -34,11 +34,11 @@ demo-live: $(VENV)/.installed ## A year of a shop with an advisor, rehearsed: la
 demo-service: $(VENV)/.service ## The advisor as a service: 50 simulated shops, a year in a minute, to look at in a browser
 	@$(BIN)/python examples/fleet.py --folder demo/service
 
-test: $(VENV)/.developing ## Run the tests (2 minutes, 3 when kernels must be compiled)
+test: $(VENV)/.developing ## Run the tests (10 minutes)
 	@echo "Running the tests"
 	@$(PYTEST) -m "not slow"
 
-verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign, lowest versions (8 minutes)
+verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign, lowest versions (35 minutes)
 	@for extra in dask ray postgres; do test -e $(VENV)/.$$extra && continue; \
 		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
 	@sh tests/postgresql.sh
