@@ -1,7 +1,8 @@
 """What the tests take for granted, whoever starts them: no variable of the shell, no clock, no order.
 
 A property that is stated for many seeds is checked for the first few of them by `make test`, and for all of them by
-`make verify`: the later ones are marked slow. `@pytest.mark.seeds(n)` says how many are few.
+`make verify`: the later ones are marked slow. `@pytest.mark.seeds(n)` says how many are few. `@pytest.mark.first(n)`
+says the same of a test's cases, whatever their parameters.
 """
 
 import os
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,12 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config, items):
-    seeds = defaultdict(list)  # of each test, in order
+    seeds, cases = defaultdict(list), Counter()  # of each test, in order
     for item in items:
+        if (marker := item.get_closest_marker("first")) and item.get_closest_marker("slow") is None:
+            cases[test := item.nodeid.partition("[")[0]] += 1
+            if cases[test] > marker.args[0]:
+                item.add_marker(pytest.mark.slow)
         if "seed" in (parameters := item.callspec.params if hasattr(item, "callspec") else {}):
             known, marker = seeds[item.nodeid.partition("[")[0]], item.get_closest_marker("seeds")
             known += [parameters["seed"]] if parameters["seed"] not in known else []

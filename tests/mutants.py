@@ -43,6 +43,7 @@ KEPT = ROOT / ".mutants"  # a file for each mutant that was killed
 JOBS = 2
 TIMEOUT = 900  # seconds of computing: a mutant that takes longer is noticed, too
 WAITING = 8  # times as long it may take in all: a machine that is busy with something else notices nothing
+NO_TESTS = 5  # the exit code of pytest if there is nothing to run
 COPIED = ("src", "tests", "examples")  # what the tests of mutants need
 
 
@@ -124,7 +125,7 @@ def keep(outcome: Outcome, copy: Path) -> None:
 def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
     """Make the mistake in a copy of the repository, run its tests, `first` before all others, and undo it.
 
-    `first` is known to pass without the mistake.
+    `first` is known to pass without the mistake, unless it is slow.
     """
     began, file = time.monotonic(), mutant.place(copy / "src" / "surefooted")
     if file is None:
@@ -132,12 +133,16 @@ def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
     original = file.read_text(encoding="utf-8")
     file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
     code, said = run(copy, (first,)) if first else (0, "")
-    was_first = code == 1
-    if not was_first:
+    was_first, marked = code == 1, "not slow"
+    if code == NO_TESTS:  # make verify runs it
+        code, said = run(copy, (first,), marked="slow")
+        marked = "slow" if code == 1 else marked
+    if code != 1:
         code, said = run(copy, tuple(f"{name}.py" for name in mutant.tests))
     file.write_text(original, encoding="utf-8")
     failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
-    if failed is not None and not was_first and run(copy, (failed[1].partition("[")[0],))[0] != 0:
+    again = failed and failed[1].partition("[")[0]
+    if again and not was_first and run(copy, (again,), marked=marked)[0] != 0:
         return Outcome(mutant, "broken", f"{failed[1]} fails without the mutant, too", time.monotonic() - began)
     seconds = time.monotonic() - began
     if code == 0:
@@ -149,7 +154,9 @@ def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
     return Outcome(mutant, "broken", said[-1000:], seconds)
 
 
-def run(copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: int = TIMEOUT) -> tuple[int | None, str]:
+def run(
+    copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: int = TIMEOUT, marked: str = "not slow"
+) -> tuple[int | None, str]:
     """The exit code of these tests in a copy and what they said; None if they took too long.
 
     `timeout` is in seconds of computing, of each process. All copies keep compiled kernels in one place: a mistake
@@ -157,7 +164,7 @@ def run(copy: Path, tests: tuple[str, ...], jobs: int = 0, timeout: int = TIMEOU
     """
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "NUMBA_CACHE_DIR": str(copy.parent / "compiled")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider"]
-    command += ["-n", str(jobs), "-m", "not slow", *(f"tests/{name}" for name in tests)]
+    command += ["-n", str(jobs), "-m", marked, *(f"tests/{name}" for name in tests)]
     limited = ["sh", "-c", f'ulimit -S -t {timeout} && exec "$@"', "sh", *command]
     options = {"cwd": copy, "env": environment, "capture_output": True, "text": True, "timeout": WAITING * timeout}
     try:

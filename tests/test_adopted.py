@@ -205,6 +205,7 @@ def adopted(name):
     return told, lambda: conservative(told, q_learning(told.space), knowledge=told.knowledge("successors"))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_agents_that_hold_another_keep_the_rules(name):
     problem, make = adopted(name)

@@ -222,6 +222,7 @@ def test_other_counts_are_noticed():
     assert np.array_equal(before, anchors.lower(everything, some))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("odds", [0.02, 0.3, 0.9])
 def test_bounds_from_data_fail_no_more_often_than_promised(odds):
     """At any of 300 visits, for each of both bounds; δ = 0.6 for one pair that the baseline does not play."""
@@ -288,6 +289,7 @@ class Watched(Anchors):
         return found
 
 
+@pytest.mark.slow
 def test_no_budget_exceeds_the_exact_margin_on_problems_that_mean_harm_while_the_anchors_hold():
     """Anchors have 0.3 of δ; the sets hold the truth by construction."""
     runs, failed, told, delta = 60, 0, 0, 0.35
@@ -353,6 +355,7 @@ def test_the_agent_shows_its_certificate_every_step():
     assert agent.certificate.anchors._sums.reward == pytest.approx(agent.counts.reward_sum + total)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("certificate", ["induction", "segments"])
 def test_a_restored_agent_goes_on_as_it_would_have(certificate):
     problem = sf.problems.inventory(noise=sf.Noise("bernoulli"))
@@ -371,6 +374,7 @@ def test_a_restored_agent_goes_on_as_it_would_have(certificate):
         agent_on(problem, certificate=certificate, anchored=False, seed=1).load_state_dict(half.state_dict())
 
 
+@pytest.mark.slow
 def test_anchors_free_the_agent_sooner():
     problem = sf.problems.inventory(noise=sf.Noise("truncated_gaussian", 0.1))
     kept = {}

@@ -122,6 +122,7 @@ def test_what_is_below_the_threshold_need_not_be_exact():
 # -- right declarations -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kind", adversarial.KINDS, ids=lambda kind: kind.__name__)
 def test_a_right_gain_and_bias_are_called_wrong_no_more_often_than_promised(kind):
     """False alarm of this test: 1e-6, if the promised rate, 0.0999, is attained."""
@@ -133,6 +134,7 @@ def test_a_right_gain_and_bias_are_called_wrong_no_more_often_than_promised(kind
     assert alarms <= binom.ppf(1 - 1e-6, runs, FALSE_ALARMS * delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("starts_only", [True, False])
 def test_right_values_are_called_wrong_no_more_often_than_promised(starts_only):
     """Likewise."""
@@ -153,6 +155,7 @@ def test_right_values_are_called_wrong_no_more_often_than_promised(starts_only):
     assert alarms <= binom.ppf(1 - 1e-6, runs, FALSE_ALARMS * delta)
 
 
+@pytest.mark.slow
 def test_the_rate_is_tight_enough_to_be_seen():
     """A coin, bet on for a long time at a large level: alarms do happen, and no more often than promised."""
     runs, level, alarms = 2000, 0.0999, 0

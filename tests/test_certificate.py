@@ -28,6 +28,7 @@ from surefooted.tables.policy_log import PolicyLog
 # -- the promise, on problems that mean harm -------------------------------------------------------------------------
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "is_known"), adversarial.CONFIGS)
 def test_a_strict_certificate_never_exceeds_the_exact_margin_and_no_step_is_violated(name, is_known):
     steps = 900 if name in ("paper", "reevaluated") else 260  # one span for every episode takes longer to pay
@@ -38,6 +39,7 @@ def test_a_strict_certificate_never_exceeds_the_exact_margin_and_no_step_is_viol
     assert tally.least < 0.05
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["induction", "paper"])
 def test_without_the_reserve_the_condition_still_holds_at_every_explored_step(name):
     configs, steps = ((name, True), (name, False)), 600 if name == "paper" else 200
@@ -46,6 +48,7 @@ def test_without_the_reserve_the_condition_still_holds_at_every_explored_step(na
     assert tally.explored > 300
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("name", ["induction", "segments"])
 def test_traps_behind_the_fallback_are_survived_when_the_budget_is_spent_to_the_last_drop(name, is_known):

@@ -52,6 +52,7 @@ def test_a_finite_horizon_problem_shows_its_values():
     assert (facts["optimal_value"], facts["baseline_value"]) == (pytest.approx(8.0), pytest.approx(7.15))
 
 
+@pytest.mark.slow
 def test_pictures_and_files(tmp_path):
     picture, file = tmp_path / "grid.png", tmp_path / "grid.npz"
     run("problems", "gridworld", "--picture", str(picture), "--save", str(file))

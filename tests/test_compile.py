@@ -88,6 +88,7 @@ def unprivileged(package, dropping):
     return {"env": {"HOME": "/"}, "prefix": dropping}
 
 
+@pytest.mark.slow
 def test_an_edit_to_a_callee_in_another_file_is_never_missed(package):
     assert package.run() == ("21.0", compile.ONCE)
     assert package.run() == ("21.0", "")
@@ -130,12 +131,14 @@ def test_kernels_are_only_in_the_folder_that_the_digest_covers():
     assert {str(path.relative_to(root)) for path in files if path.parent != KERNELS} <= {"data/log_rows.py"}
 
 
+@pytest.mark.slow
 def test_what_the_digest_does_not_cover_is_not_kept(package):
     (package.folder / "elsewhere.py").write_text(CALLER)
     assert package.run(CALL.replace("surefooted.kernels.caller", "elsewhere"))[0] == "21.0"
     assert [file.name.split("-")[0] for file in package.compiled()] == ["callee.rate"]
 
 
+@pytest.mark.slow
 def test_a_user_without_a_home_or_rights_gets_a_temporary_cache_and_is_told_how_to_keep_it(package, unprivileged):
     result, said = package.run(**unprivileged)
     assert result == "21.0" and said.count("\n") == 1
@@ -150,6 +153,7 @@ def test_kernels_work_where_nothing_can_be_written(package, unprivileged):
     assert result == "21.0" and "no place to keep them. To keep them, set NUMBA_CACHE_DIR" in said
 
 
+@pytest.mark.slow
 def test_a_warm_cache_is_read_where_it_cannot_be_written(package, unprivileged):
     package.run(env={"NUMBA_CACHE_DIR": str(package.folder / "warm")})
     for path in (package.folder / "warm").rglob("*"):
@@ -161,6 +165,7 @@ def test_a_warm_cache_is_read_where_it_cannot_be_written(package, unprivileged):
     assert len(package.compiled(package.folder / "warm")) == 2 and len(package.compiled(package.temporary)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of somebody else")
 def test_a_temporary_cache_that_somebody_else_made_is_not_used(package, unprivileged):
     theirs = package.temporary / f"surefooted-{NOBODY}"
@@ -170,6 +175,7 @@ def test_a_temporary_cache_that_somebody_else_made_is_not_used(package, unprivil
     assert result == "21.0" and "no place to keep them" in said and not package.compiled(theirs)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("damage", [b"", b"\x80", None])
 def test_a_damaged_cache_is_compiled_again_and_mended(package, damage):
     package.run()
@@ -181,6 +187,7 @@ def test_a_damaged_cache_is_compiled_again_and_mended(package, damage):
     assert package.run() == ("21.0", "")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_error(package):
     limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
     assert package.run(**limit)[0] == "21.0"
@@ -188,6 +195,7 @@ def test_a_full_disk_is_no_error(package):
     assert len(directories) == 1 and not list(directories[0].iterdir())  # nothing half written
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_do_not_mix_up_their_kernels(package):
     environment = os.environ | {"PYTHONPATH": str(package.folder)}
     arguments = ["10.0", "10", "numpy.float32(10)", "numpy.int8(10)"]
@@ -214,6 +222,7 @@ def test_old_caches_are_removed(tmp_path):
     assert kept == {"other"} | {f"{cache.PREFIX}{n}" for n in [0, *range(cache.KEPT + 1, 2 * cache.KEPT)]}
 
 
+@pytest.mark.slow
 def test_nothing_is_said_by_workers_or_without_a_place_to_say_it(package):
     script = package.folder / "script.py"
     script.write_text(

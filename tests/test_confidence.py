@@ -318,6 +318,7 @@ def ever_excludes_the_truth(confidence, delta, seed, steps, stride=1):
 FALSE_ALARM = 1e-6
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("confidence", [hoeffding, bernstein], ids=["hoeffding", "bernstein"])
 def test_the_truth_is_in_the_set_at_all_times_as_often_as_promised(confidence):
     delta, runs, steps = 0.05, 8, 1500

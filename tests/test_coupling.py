@@ -111,6 +111,7 @@ def test_what_cannot_be_coupled():
     assert couple(plausible, sf.Policy.always(swap.space, 0)) is None
 
 
+@pytest.mark.slow
 def test_bounds_fail_no_more_often_than_promised_and_the_condition_is_kept():
     tally = adversarial_coupling.run_campaign(20, 4, steps=150)  # false alarm 3e-6
     assert tally.violations == [] and tally.departed > 200 and tally.coupled > 10

@@ -1,6 +1,7 @@
 """The test for drift: it rarely cries wolf, finds changes, says since when, and remembers."""
 
 import numpy as np
+import pytest
 from scipy.stats import binom
 
 import surefooted as sf
@@ -30,6 +31,7 @@ def river(reward=0.5):
     return sf.Problem("river", mdp, sf.Policy.uniform(mdp.space), 0)
 
 
+@pytest.mark.slow
 def test_a_false_alarm_is_no_more_frequent_than_promised():
     runs, problem = 120, river()
     alarms = sum(alarmed(problem, problem, 700, 700, seed)[0] is not None for seed in range(runs))

@@ -59,6 +59,7 @@ def an_agent(case, values, seed, alpha, allowance, delta):
     return CUCBVI(case.space, case.horizon, baseline=baseline, learner=learner, condition="decisions", **settings)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("part", range(4))
 def test_the_condition_holds_and_no_budget_is_above_the_exact_margin(part):
     """75 nasty problems; runs in which something is wrong are counted against δ, a false alarm once in a million."""

@@ -96,11 +96,13 @@ def here():
     return digests(1)
 
 
+@pytest.mark.slow
 def test_another_blas_decides_the_same(here):
     for core in ("Prescott", "Nehalem", "Haswell"):
         assert elsewhere(OPENBLAS_CORETYPE=core) == here, core
 
 
+@pytest.mark.slow
 def test_fewer_cpu_features_decide_the_same(here):
     assert elsewhere(NPY_DISABLE_CPU_FEATURES=BAD_FEATURES) == here
 

@@ -67,6 +67,7 @@ def test_costs_are_what_departures_are_worth_in_the_true_table():
     assert 0 < found.first < 3000 and found.worst > 0
 
 
+@pytest.mark.slow
 def test_laws_drawn_with_a_long_log_are_near_the_truth_although_demand_is_censored():
     law = np.array([0.5, 0.2, 0.1, 0.1, 0.1])
     problem = sf.problems.inventory(capacity=4, demand=law, order_up_to=3, noise=sf.Noise())

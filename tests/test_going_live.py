@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from surefooted.cli import main
@@ -35,6 +36,7 @@ def blocks(page):
             language = None
 
 
+@pytest.mark.slow
 def test_the_guide_can_be_followed_to_the_letter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("shop.toml", "shop.csv"):

@@ -169,6 +169,7 @@ def run_of(problem, agent, length, seed):
 # -- the campaign -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_campaign_finds_no_budget_above_the_truth_and_no_exploration_after_a_contradiction():
     tally = structure.run_campaign(40, 5, steps=200, episodes=50)
     assert not tally.violations, tally.violations[:5]

@@ -122,6 +122,7 @@ def undisturbed(agent, world, after):
     return agent.state_dict()
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", PLAYERS)
 @pytest.mark.parametrize("before", [pytest.param(n, marks=pytest.mark.slow) for n in (0, 3, 30)] + [14])
 def test_a_step_that_fails_anywhere_is_counted_once_or_not_at_all(name, before):
@@ -225,6 +226,7 @@ def _fails(self):
     raise Injected("planning")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("trusted", [None, KNOWN])
 @pytest.mark.parametrize("name", ["induction", "paper", "decisions, informed", "CUCBVI"])
 def test_knowledge_is_trusted_altogether_or_not_at_all(name, trusted):

@@ -645,6 +645,7 @@ def test_rewards_outside_their_range_make_a_conflict(kind):
 # As often as promised
 
 
+@pytest.mark.first(1)
 @valid
 def test_the_truth_stays_in_the_set_as_often_as_promised_with_all_but_mechanics(kind):
     # 500 runs of 150 steps at δ = 0.3, checked every 10 steps; δ + 4 standard deviations, once in 30 000

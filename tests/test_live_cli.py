@@ -222,6 +222,7 @@ def test_exports_open_elsewhere(machine):
     run("export", "all.txt", code=1)
 
 
+@pytest.mark.slow
 def test_commands_are_real_processes_that_can_be_piped(machine):
     surroundings = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     code = "import sys; from surefooted.cli import main; main()"

@@ -95,6 +95,7 @@ def _crossings(uniforms, low, high, p, guess, threshold, lambda_, log_weight):
     return crossed
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("low", "high", "p", "guess"),
     [

@@ -63,6 +63,7 @@ def test_a_share_of_mapped_rewards_is_not_a_share_of_the_shops_euros():
     assert sf.evaluate(run, problem, ALPHA).decisions.violations > 1000
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("rewards", RANGES)
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("certificate", ["induction", "segments", "reevaluated", "paper"])
@@ -274,6 +275,7 @@ def test_a_share_of_losing_episodes_and_arms_is_refused_too():
         sf.bandits.ConservativeUCB(2, alpha=0.1, baseline_mean=-3.0, rewards=(-10, 30), unit="€")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("condition", ["replay", "decisions"])
 @pytest.mark.parametrize("given", [{"allowance": 300.0}, {"tolerance": 3.0}, {"tolerance": 3.0, "checkpoints": 50}])
 def test_alpha_0_explores_with_an_allowance_or_a_tolerance_and_keeps_it(given, condition):
@@ -287,6 +289,7 @@ def test_alpha_0_explores_with_an_allowance_or_a_tolerance_and_keeps_it(given, c
     assert (found if condition == "replay" else found.decisions).violations == 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("condition", ["replay", "decisions"])
 def test_checkpoints_let_more_be_risked_between_them(condition):
     problem, first = shop((-102.0, 181.0)), {}
@@ -308,6 +311,7 @@ def test_checkpoints_let_more_be_risked_between_them(condition):
 # -- bandits ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("given", [{"alpha": 0.1}, {"alpha": 0, "tolerance": 1.0}, {"alpha": 0.1, "checkpoints": 40},
                                    {"alpha": 0, "allowance": 60.0}, {"alpha": 0.2, "floor": -10.0}])  # fmt: skip

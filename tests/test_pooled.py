@@ -140,6 +140,7 @@ def test_no_promise_is_broken_and_every_budget_is_what_its_definition_says(seed)
     assert tally.pooled == 120 and tally.missed <= binom.ppf(1 - 1e-6, 120, nasty.SHARE)  # once in a million
 
 
+@pytest.mark.slow
 def test_with_honest_sets_on_nasty_problems_it_explores_more_and_violates_nothing():
     """Learners that mean harm, 400 episodes; misses are counted against δ, with a false alarm once in a million."""
     runs, broken, explored = 40, 0, {True: 0, False: 0}

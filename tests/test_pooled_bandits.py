@@ -125,6 +125,7 @@ def test_every_linear_budget_is_that_of_the_list_of_rounds(mode):
     assert used > 2
 
 
+@pytest.mark.slow
 def test_what_is_proved_on_nasty_arms_fails_no_more_often_than_promised():
     """Rewards at both ends of their range; a false alarm once in a million."""
     runs, broken, delta = 60, 0, 0.3

@@ -198,6 +198,7 @@ learner = { kind = "PSRL", delta = 0.1 }
 """
 
 
+@pytest.mark.slow
 def test_studies_play_it_and_each_realisation_draws_for_itself(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     study = studies.read(tmp_path / "study.toml")
@@ -213,6 +214,7 @@ def test_studies_play_it_and_each_realisation_draws_for_itself(tmp_path):
     assert studies.run_study(study, tmp_path / "out", jobs=1).runs.num_rows == 4
 
 
+@pytest.mark.slow
 def test_studies_name_the_learner_of_episodes(tmp_path):
     text = STUDY.replace("riverswim", "gridworld").replace("steps = 300", "episodes = 20")
     text = text.replace('"PSRL"', '"PSRLEpisodic"').replace("CUCRL2", "CUCBVI")

@@ -32,6 +32,7 @@ def told(path):
         return [(event.kind, json.dumps(event.body, sort_keys=True)) for event in store.deployment(NAME).journal()]
 
 
+@pytest.mark.slow
 def test_a_year_with_every_mishap_goes_well_and_crashes_change_nothing(machine, tmp_path):
     rough = Adversity(lost=0.05, overrides=0.1, moved=0.05, pauses=0.05, crashes=2)
     options = {"steps": 120, "seed": 3, "allowance": 2_000.0}
@@ -47,6 +48,7 @@ def test_a_year_with_every_mishap_goes_well_and_crashes_change_nothing(machine, 
         rehearse(machine, steps=1, store=tmp_path / "calm.db")
 
 
+@pytest.mark.slow
 def test_in_approval_people_say_yes_no_and_nothing(machine):
     mishaps = Adversity(unanswered=0.3, rejected=0.3, crashes=1)
     found = rehearse(machine, steps=60, mode="approval", adversity=mishaps, allowance=5_000.0, seed=1, sites=2)
@@ -120,6 +122,7 @@ def test_the_verdict_notices_a_broken_promise(machine, tmp_path):
     assert found.too_high > 0
 
 
+@pytest.mark.slow
 def test_the_verdict_notices_what_was_acknowledged_and_is_missing(machine, tmp_path):
     found = rehearse(machine, steps=5, adversity=CALM, store=tmp_path / "x.db")
     with sf.live.open(tmp_path / "x.db") as store:
@@ -148,12 +151,14 @@ def test_the_world_draws_by_its_laws():
     assert {told["next_state"] for told in drawn} <= set(truth.mdp.next_state[first:last].tolist())
 
 
+@pytest.mark.slow
 def test_drift_raises_no_alarm_if_rewards_begin_below_zero(machine):
     """The gain is declared in euros, and rewards are counted from -90: drift must compare like with like."""
     found = rehearse(machine, steps=300, adversity=CALM, alpha=0.01)
     assert found.alarms == () and found.contradictions == () and found.told == pytest.approx(found.exact.gain)
 
 
+@pytest.mark.slow
 def test_the_baseline_that_a_log_suggests_is_near_the_truth(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shop = sf.problems.load(ROOT / "examples" / "shop.toml")
@@ -212,6 +217,7 @@ def test_adversity_is_checked():
     assert len(caught.value.faults) == 3
 
 
+@pytest.mark.slow
 def test_observed_noise_is_told_and_a_saved_problem_can_be_the_world(machine, tmp_path):
     text = (ROOT / "examples" / "shop.toml").read_text().partition("[logs]")[0]
     (tmp_path / "seen.toml").write_text(text.replace("noise = {", "observed = true\nnoise = {"))

@@ -98,6 +98,7 @@ def make_hostile(out):
     return study
 
 
+@pytest.mark.slow
 def test_reading_results_runs_nothing_that_they_name(out):
     study = make_hostile(out)
     assert study.code == ["subprocess:call", "hostile:Agent", "hostile:f", "hostile:g", "hostile:h"]
@@ -128,6 +129,7 @@ def test_reading_results_loads_no_pickle(out):
     assert not Path("pwned").exists()
 
 
+@pytest.mark.slow
 def test_a_matplotlibrc_in_the_directory_imports_nothing_and_changes_nothing(out):
     plain = figures.make_figures(studies.load(out), "plain", ("png",))
     Path("hostile.py").write_text("open('pwned', 'w')\n")
@@ -156,6 +158,7 @@ def test_a_link_in_the_directory_is_replaced_and_not_followed(out):
     assert Path("precious").read_text() == "mine" and not (out / "report.html").is_symlink()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("title", ["costs $\\frac{$", "$x_$ and $", "_"])
 def test_no_word_of_the_files_is_taken_for_a_formula(out, title):
     found = studies.load(out)
@@ -297,6 +300,7 @@ def test_every_field_of_the_report_is_escaped_and_its_policy_allows_no_script(ou
     assert page.index("Content-Security-Policy") < page.index("<style>")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "about", [{}, {"versions": 3, "commit": 4, "python": None}, {"versions": ["x"], "sessions": 1}]
 )

@@ -107,6 +107,7 @@ def test_addresses_are_told_signed_and_again_after_a_failure(place, monkeypatch)
             assert alarm["kind"] == "alarm" and alarm["words"].startswith("Alarm: ") and len(other.got) == 1
 
 
+@pytest.mark.slow
 def test_what_happened_while_the_service_was_away_is_told_once_when_it_is_back(place, monkeypatch):
     monkeypatch.setattr(webhooks, "FIRST_PAUSE", 0.05)
     with Receiver() as receiver:

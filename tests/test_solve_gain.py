@@ -376,6 +376,7 @@ def test_the_bias_solves_the_optimality_equation_where_the_greedy_policy_has_cla
     assert misled > 0  # the policy's own bias would not always do
 
 
+@pytest.mark.slow
 def test_bounds_on_the_gain_of_long_rows_allow_for_the_rounding_of_their_sums():
     """All but state 0 pay 1 and are alike: two lumps, whose gain is known. Sums of 1 990 equal terms are 4e-14 off."""
     n, p = 1_990, 0.2
@@ -463,6 +464,7 @@ def test_sparse_lu_agrees_with_fractions(kind, seed, by_lu):
     assert stationary_distribution(mdp, policy, start=0) == pytest.approx(limit[0], abs=1e-13)
 
 
+@pytest.mark.slow
 def test_a_class_of_many_states_in_line_is_solved_exactly_however_slowly_it_mixes():
     n, up = 20_000, 0.4999  # a queue that is empty half of the time only by a hair: iteration takes some 1e7 sweeps
     rows = {(s, 0): (s / n, {max(s - 1, 0): 1 - up, min(s + 1, n - 1): up}) for s in range(n)}

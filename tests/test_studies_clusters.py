@@ -104,6 +104,7 @@ def test_no_process_of_a_cluster_outlives_the_driver(engine, number, tmp_path):
     assert number == signal.SIGKILL or "Stopped. " in said
 
 
+@pytest.mark.slow
 @linux
 def test_the_reaper_ends_what_ray_left_and_nothing_else(tmp_path):
     from surefooted.studies import reaper

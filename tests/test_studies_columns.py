@@ -129,6 +129,7 @@ def drawn(results):
     return ax.get_ylabel(), ax.get_legend_handles_labels()[1], [line.get_ydata() for line in ax.lines[:-1:2]]
 
 
+@pytest.mark.slow
 def test_episodes_are_judged_by_both_conditions(tmp_path):
     """The columns hold the exact margins, and a baseline episode is one without any step of a proposal."""
     overrides = ["episodes=700", "realisations=1", "record.points=30"]
@@ -145,6 +146,7 @@ def test_episodes_are_judged_by_both_conditions(tmp_path):
     assert 0 < by_steps < results.column(study.settings[1], "baseline_steps")[0]
 
 
+@pytest.mark.slow
 def test_amounts_are_named_in_the_unit_of_the_problem(tmp_path, capsys):
     """In figures, in the report and on the terminal, and only amounts."""
     told = {"name": "inventory", "unit": "€", "noise": {"kind": "uniform", "scale": 0.1}}
@@ -196,6 +198,7 @@ def test_tables_leave_out_what_no_setting_has(both):
     assert statistics.cell(least, {"decisions_min_margin": float("nan")}, thousands="") == "–"
 
 
+@pytest.mark.slow
 def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_path):
     shutil.copytree(both.path, old := tmp_path / "old")
     later = {c.name for c in (*columns.RUNS, *columns.CURVE) if c.name.startswith("decisions_")} | {"condition"}
@@ -225,6 +228,7 @@ def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_pa
         assert "on decisions" not in report._results(statistics.table(found), found)
 
 
+@pytest.mark.slow
 def test_the_regret_of_decisions_is_shown_if_an_agent_decides_step_by_step(both, tmp_path):
     replay = studies.parse(tomllib.loads(DECISIONS.replace('condition = "decisions"', 'condition = "replay"')))
     others = studies.run_study(replay, tmp_path / "out", jobs=1)

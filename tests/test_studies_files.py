@@ -94,6 +94,7 @@ def silent_flips(file, n, read, seed=0):
     return silent
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.seeds(1)
 def test_a_flipped_bit_in_a_part_is_noticed_or_harmless(out, seed):
@@ -106,6 +107,7 @@ def test_a_flipped_bit_in_a_part_is_noticed_or_harmless(out, seed):
     assert silent_flips(file, 1500, read, seed) == 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["runs", "curves"])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.seeds(1)
@@ -121,6 +123,7 @@ def test_a_flipped_bit_in_a_table_is_noticed_or_harmless(out, name, seed):
     assert silent_flips(out / f"{name}.parquet", 700, read, seed) == 0
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_truth_is_noticed_or_harmless(out):
     def read():
         truth = Folder.at(out).truth()
@@ -145,6 +148,7 @@ def test_damaged_runs_are_repeated_and_named(made, out, monkeypatch):
     assert same(again.curves, made.curves) and studies.verify(out) == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("how", ["edited", "edited by another library"])
 def test_an_edited_table_is_noticed_and_made_again(made, out, how):
     table = pq.read_table(out / "runs.parquet")

@@ -332,6 +332,7 @@ def test_any_label_can_be_drawn_and_reported(label, tmp_path):
     assert any(label.strip("_") in text for text in shown)
 
 
+@pytest.mark.slow
 def test_an_unfinished_study_does_not_claim_all_its_realisations(tmp_path):
     found = studies.run_study(study_of(SMALL, "realisations=50"), tmp_path / "out", shard=(1, 50))
     page = report.make_report(found).read_text(encoding="utf-8")

@@ -195,6 +195,7 @@ assert not {"hostile", "surefooted.studies.building"} & set(sys.modules), "somet
 """
 
 
+@pytest.mark.slow
 def test_a_received_directory_is_shown_without_importing_what_its_study_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

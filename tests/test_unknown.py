@@ -188,6 +188,7 @@ def test_what_each_step_is_charged_by_hand(kernel):
         assert bets.log_wealth.sum(axis=0) == pytest.approx(-charged, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_bounds_fail_no_more_often_than_promised_and_the_condition_is_kept():
     tally = adversarial_account.run_campaign(90, 3, steps=400, known=False)  # false alarm 3e-6
     assert tally.violations == []
@@ -269,6 +270,7 @@ def test_outcomes_prove_nothing_of_departures_that_no_phase_has_counted():
     assert np.array_equal(early.arrays.of_phases.log_wealth, counted) and counted.any()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("knowledge", [(), ("mechanics", "rewards"), ("mechanics",)])
 def test_agents_keep_what_they_promise(knowledge):
     problem = sf.problems.inventory(noise=sf.Noise("bernoulli"))
