@@ -43,7 +43,6 @@ KEPT = ROOT / ".mutants"  # a file for each mutant that was killed
 JOBS = 2
 TIMEOUT = 900  # seconds of computing: a mutant that takes longer is noticed, too
 WAITING = 8  # times as long it may take in all: a machine that is busy with something else notices nothing
-NO_TESTS = 5  # the exit code of pytest if there is nothing to run
 COPIED = ("src", "tests", "examples")  # what the tests of mutants need
 
 
@@ -132,13 +131,15 @@ def try_out(mutant: Mutant, copy: Path, first: str | None = None) -> Outcome:
         return Outcome(mutant, "stale")
     original = file.read_text(encoding="utf-8")
     file.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
-    code, said = run(copy, (first,)) if first else (0, "")
-    was_first, marked = code == 1, "not slow"
-    if code == NO_TESTS:  # make verify runs it
-        code, said = run(copy, (first,), marked="slow")
-        marked = "slow" if code == 1 else marked
+    code, said, marked = 0, "", "not slow"
+    for marked in ("not slow", "slow") if first else ():  # make test runs the one kind, make verify the other
+        code, said = run(copy, (first,), marked=marked)
+        if code == 1:
+            break
+    was_first = code == 1 and marked == "not slow"
     if code != 1:
         code, said = run(copy, tuple(f"{name}.py" for name in mutant.tests))
+        marked = "not slow"
     file.write_text(original, encoding="utf-8")
     failed = re.search(r"^FAILED tests/(\S+)", said, re.MULTILINE)
     again = failed and failed[1].partition("[")[0]

@@ -103,6 +103,7 @@ def near(x):
     return pytest.approx(x, rel=1e-7, abs=1e-7)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_account_is_what_the_documentation_says(seed, strict):
@@ -138,6 +139,7 @@ def test_the_account_is_what_the_documentation_says(seed, strict):
     assert departed_at_all or not allowance
 
 
+@pytest.mark.first(1)
 def test_proved_worth_fails_no_more_often_than_promised_and_the_condition_is_kept():
     tally = adversarial_account.run_campaign(60, 3, steps=150)  # false alarm 3e-6
     assert tally.violations == []

@@ -94,6 +94,7 @@ def options_of(setting, problem):
     return {}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("kind", ["deterministic", "randomised"])
 @pytest.mark.parametrize("seed", range(12))
@@ -314,6 +315,7 @@ def test_it_is_told_each_episode_once(kind):
     assert inside.told[0] == ("begin", GRID.start)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("condition", ["replay", "decisions"])
 def test_agents_of_episodes_that_hold_another_keep_the_rules(condition):
     def make():

@@ -112,6 +112,7 @@ def test_a_run_holds_only_decisions_and_policies_that_were_played(steps):
     assert steps > 1 or len(agent.decisions) == 2
 
 
+@pytest.mark.first(10)
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize(("kind", "certificate"), KINDS)
 @pytest.mark.parametrize("taken", [0, 1, 37, 150])

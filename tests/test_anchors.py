@@ -68,6 +68,7 @@ def least_with_cut(row, v, bias, r, anchor):
     return found.fun
 
 
+@pytest.mark.first(6)
 @both(anchored.anchored_step)
 @forms
 @pytest.mark.parametrize("seed", SEEDS)

@@ -283,6 +283,7 @@ def spare(mean):
     return {"allowance": 1e-12} if mean == 0 else {}
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("kind", ["wu", "around"])
 def test_every_decision_is_that_of_the_list_of_rounds(kind, is_known):
@@ -354,6 +355,7 @@ def check_against_the_truth(run, evaluation):
     return np.abs(budgets - exact).max()
 
 
+@pytest.mark.slow
 def test_no_proof_is_above_the_truth_and_nothing_is_violated_while_the_truth_is_in_the_bounds():
     explored = 0
     for seed in range(200):
@@ -977,6 +979,7 @@ class BestSoFar:
         return intervals(counts.space, self.lower.copy(), self.upper.copy())
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("pooled", [True, False])
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("confidence", [likelihood, wu], ids=["likelihood", "wu"])

@@ -80,12 +80,14 @@ CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "decisions", "unknown", "
 steps = pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.slow)])
 
 
+@pytest.mark.first(9)
 @steps
 @pytest.mark.parametrize("name", AVERAGE)
 def test_every_average_reward_agent_keeps_the_rules(name, steps):
     testing.check_agent(lambda: average(name), NOISY, steps)
 
 
+@pytest.mark.first(8)
 @steps
 @pytest.mark.parametrize("name", [*LEARNERS, *CONSERVATIVE])
 def test_every_agent_of_episodes_keeps_the_rules(name, steps):

@@ -99,6 +99,7 @@ def test_no_promise_is_broken_and_every_budget_is_what_its_definition_says(seed)
     assert abs(tally.excess) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.seeds(1)
 @pytest.mark.parametrize("seed", [10, 11])
 def test_without_reevaluation_every_budget_is_the_papers(seed):
@@ -107,6 +108,7 @@ def test_without_reevaluation_every_budget_is_the_papers(seed):
     assert tally.explored > tally.episodes / 4
 
 
+@pytest.mark.slow
 @pytest.mark.seeds(1)
 @pytest.mark.parametrize("seed", [24, 31])
 def test_bounds_that_differ_when_asked_again_break_nothing(seed):
@@ -356,6 +358,7 @@ def a_learner(name, case, episodes):
     return UCBVILearner(*size, bonus=bonus, episodes=episodes, delta=0.5, **options)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("learn_from", ["all", "optimistic"])
 @pytest.mark.parametrize("name", FIGURES)
 def test_without_reevaluation_it_decides_as_the_papers_figure_does(name, learn_from):
@@ -593,6 +596,7 @@ def test_one_step_at_a_time_is_the_simulated_run(name, is_known):
     assert run.explored.any() or name not in ("known", "staged", "boxes")
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("name", FIGURES)
 def test_restored_anywhere_it_has_the_same_future(name, is_known):

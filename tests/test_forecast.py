@@ -94,6 +94,7 @@ def test_models_keep_to_what_is_known():
     assert free.mdp.noise.kind == "uniform" and free.mdp.r.min() >= -60 and free.mdp.r.max() <= 110
 
 
+@pytest.mark.slow
 def test_a_forecast_says_when_and_what_and_what_would_change_it():
     problem = sf.problems.inventory(noise=sf.Noise())
     found = sf.forecast(problem, alpha=0.1, step="week", steps=2000, runs=2, seed=1)

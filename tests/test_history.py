@@ -63,6 +63,7 @@ def simulated():
     return runs()
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize("batch", [1, 7, 1 << 16])
 @pytest.mark.parametrize("labelled", [False, True])
@@ -738,6 +739,7 @@ def test_writing_refuses_what_could_not_be_read_and_leaves_the_old_file(tmp_path
     assert os.listdir(tmp_path) == ["log.csv"] and (tmp_path / "log.csv").read_bytes() == old
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, suffix):
     n, path = 200_000, tmp_path / f"log{suffix}"

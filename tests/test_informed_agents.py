@@ -202,6 +202,7 @@ def test_the_campaign_notices_what_is_proved_with_a_lie():
 # -- live and simulated -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(
     "kind, known",
     [
@@ -217,6 +218,7 @@ def test_an_informed_agent_keeps_every_rule_of_an_agent(kind, known):
     check_agent(lambda: build(kind, problem, knowledge), problem, steps=80, seed=2)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("known", ["false", "bounds"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in STEPS])
 def test_live_equals_simulated_across_a_contradiction(kind, known):
@@ -241,6 +243,7 @@ def test_an_episode_with_two_contradictions_is_the_same_live_and_simulated(kind)
     assert same(agent.state_dict(), live.agent.state_dict())
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("components", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_live_equals_simulated_with_observed_noise(kind, components, monkeypatch):
@@ -336,6 +339,7 @@ def test_without_knowledge_the_run_is_the_same_as_ever(kind):
 # -- restoring --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("observed", [False, True])
 @pytest.mark.parametrize("kind", (*STEPS, *EPISODES))
 @pytest.mark.parametrize("how", ["state", "pickle"])

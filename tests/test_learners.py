@@ -550,6 +550,7 @@ def test_the_baseline_itself_is_never_a_violation_and_half_of_it_is():
         oracle.evaluate_episodes(run, mdp, Policy.uniform(Space.full(2, 2)), 0.1)
 
 
+@pytest.mark.first(9)
 @learners
 @kinds
 @pytest.mark.parametrize("steps", [0, 2, 3])
@@ -582,6 +583,7 @@ def test_a_learner_restored_in_mid_episode_has_the_same_future(name, staged, ste
         assert same(futures[0], futures[1]) and same(futures[0], futures[2])
 
 
+@pytest.mark.first(2)
 @learners
 def test_asking_for_bounds_changes_no_decision(name):
     for seed in (0, 3, 6, 9):

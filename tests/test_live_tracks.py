@@ -41,6 +41,7 @@ def play(advisor, steps, seed=0):
     return late
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounts", ["shared", "own", "both"])
 def test_a_track_is_the_curve_of_the_whole_journal(tmp_path, accounts):
     store, advisor = live_help.deployed(

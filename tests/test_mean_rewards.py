@@ -103,6 +103,7 @@ def test_it_agrees_with_a_root_finder_and_is_never_above(kernel, n, mean, spread
     assert exact * (1 - 1e-5) - 1e-11 <= found <= exact * (1 + 1e-12)
 
 
+@pytest.mark.first(20)
 @both_means
 @pytest.mark.parametrize(("low", "width"), [(0.9, 1e-7), (-3.0, 4e-8), (0.0, 1e-9), (1000.0, 1e-3), (-0.5, 1.0)])
 @pytest.mark.parametrize("share", [0.0, 0.003, 0.5, 0.97, 1.0])

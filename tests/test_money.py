@@ -84,6 +84,7 @@ def test_the_papers_condition_keeps_95_percent_of_the_shops_euros(certificate, i
                for decision in run.decisions if decision.t > 0)  # fmt: skip
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("rewards", RANGES)
 @pytest.mark.parametrize("condition", ["replay", "decisions"])
 def test_quarters_keep_95_percent_of_the_shops_euros(condition, rewards):

@@ -357,6 +357,7 @@ def test_the_better_of_both_proofs_is_kept():
     assert certificate.prove(known, past).is_netted
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["induction", "segments"])
 @pytest.mark.parametrize("strict", [True, False])
 def test_no_netted_budget_exceeds_the_exact_margin_on_problems_that_mean_harm(name, strict, monkeypatch):

@@ -91,6 +91,7 @@ def test_extreme_by_hand(kernel, row, smallest, largest):
     assert kernel(one_row(*row), 0, v, ordered(v, 1, rng)) == pytest.approx(largest, abs=1e-15)
 
 
+@pytest.mark.first(24)
 @both(row_kernels.extreme)
 @forms
 @pytest.mark.parametrize("n_states", range(1, 13))

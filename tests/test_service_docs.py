@@ -29,6 +29,7 @@ def holds(told, found):
     return told == found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="curl or jq is missing")
 def test_the_examples_of_the_service_work(place):
     shutil.copy(ROOT / "examples" / "machine.toml", place)

@@ -220,6 +220,7 @@ def test_what_does_not_fit_is_refused():
         hitting_times(mdp, Policy.deterministic(mdp.space, np.zeros((2, 6), dtype=int)), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3])
 def test_times_far_beyond_the_digits_of_a_double_are_still_the_slowest(seed):
     """1e24 steps and more: no other choice in any one state takes longer, so no other policy does."""

@@ -309,6 +309,7 @@ def test_policy_iteration_gives_up_where_rounding_would_be_more_than_the_accurac
     assert found.upper - found.lower <= 1e-6
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("small", [-1, systems.SMALL])
 @pytest.mark.parametrize("ring", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
@@ -350,6 +351,7 @@ def test_a_dense_table_is_swept():
     assert 1e-6 < found.upper - found.lower <= 1e-2  # as sweeps leave it
 
 
+@pytest.mark.slow
 def test_a_ring_of_twenty_thousand_states_needs_few_improvements(monkeypatch):
     mdp = ring_table(20_000, 1)
     monkeypatch.setattr(gain, "POLICIES", 29)
@@ -396,6 +398,7 @@ def by_lu(monkeypatch):
     monkeypatch.setattr(systems, "PLANAR", np.inf)
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("torus", [False, True])
 @pytest.mark.parametrize("eps", [None, 1e-6, 1e-10, 1e-12])
 @pytest.mark.parametrize("seed", range(4))

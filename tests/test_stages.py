@@ -195,6 +195,7 @@ def run_optimistic(kernel, plausible, horizon, pair):
     return values, changed
 
 
+@pytest.mark.first(30)
 @both(stages.policy_stages)
 @forms
 @kinds
@@ -212,6 +213,7 @@ def test_policy_stages_is_the_extreme_over_all_corners(kernel, form, staged, n_s
             assert planning.policy_values(known, policy, horizon, side) == pytest.approx(values, abs=SAFE)
 
 
+@pytest.mark.first(20)
 @both(stages.optimistic_stages)
 @forms
 @kinds
@@ -405,6 +407,7 @@ def check_bounds(known, mdp, horizon, seed):
         assert np.all(high <= upper + SAFE)
 
 
+@pytest.mark.first(2)
 @forms
 @kinds
 def test_every_bound_holds_at_every_stage_and_state_for_an_mdp_of_the_set(form, staged):
@@ -426,6 +429,7 @@ def sampled(mdp, n, rng):
     return counts
 
 
+@pytest.mark.first(4)
 @kinds
 @pytest.mark.parametrize("confident", CONFIDENCES)
 def test_every_bound_holds_when_the_data_are_not_misleading(confident, staged):

@@ -308,6 +308,7 @@ def same(x, y):
     return all(repr(x[name].to_pylist()) == repr(y[name].to_pylist()) for name in x.column_names)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_files_as_one(small, tmp_path):
     assert same_runs(studies.run_study(small.study, tmp_path / "out", jobs=2), small)
 
@@ -440,6 +441,7 @@ def test_the_report_is_one_page_with_everything_in_it(small, tmp_path):
     assert "src='http" not in page and "href" not in page
 
 
+@pytest.mark.slow
 def test_a_report_takes_figures_that_are_drawn_already(small, tmp_path, monkeypatch):
     drawn = figures.make_figures(small, tmp_path, ("png",))
     monkeypatch.setattr(report, "make_figures", lambda *_, **__: pytest.fail("drawn again"))

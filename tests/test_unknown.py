@@ -281,6 +281,7 @@ def test_agents_keep_what_they_promise(knowledge):
     assert run.baseline_steps < 6_000
 
 
+@pytest.mark.slow
 def test_a_randomised_baseline_is_played_and_simulated_alike():
     problem = sf.problems.maintenance(3, 3, threshold=1, noise=sf.Noise("uniform", 0.1))
     check_agent(lambda: agent_for(problem, 0.5, allowance=100.0, seed=5), problem)

@@ -143,6 +143,7 @@ class NeverTheBaseline(UCBVILearner):
         return sf.Policy.always(self.space, 1)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("condition", ["replay", "decisions"])
 def test_a_baseline_that_looks_too_bad_to_be_played_is_played_from_time_to_time(condition):
     """It earns 0.8 and was declared to earn 0.3. The learner never proposes it, and what it proposes earns 0.6."""
@@ -187,6 +188,7 @@ def test_spot_checks_of_a_long_run_cost_little_more_than_the_root_of_its_steps(c
 # -- bandits ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("declared", [0.45, 0.95])
 def test_a_wrong_mean_of_the_baseline_arm_is_found(declared):
     arms = BernoulliArms([0.8, 0.4, 0.3])
@@ -200,6 +202,7 @@ def test_a_wrong_mean_of_the_baseline_arm_is_found(declared):
     assert right.contradictions == [] and ConservativeUCB(3, alpha=0.1).contradictions == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", ["arms", "linear"])
 def test_a_baseline_arm_that_looks_too_bad_is_played_from_time_to_time(kind):
     """It earns 0.8 and was declared to earn 0.3; the other arm earns 0.6."""
