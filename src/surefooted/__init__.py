@@ -39,12 +39,14 @@ _HOMES = {
     "TabularMDP": "surefooted.tables.mdp",
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
+    "certify": "surefooted.certificates.certify",
     "draw": "surefooted.evaluation.pictures",
     "estimate_baseline": "surefooted.certificates.estimate",
     "evaluate": "surefooted.evaluation.margins",
     "forecast": "surefooted.forecasting.forecast",
     "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
+    "spibb": "surefooted.agents.spibb",
     "write_history": "surefooted.data.writing",
 }
 _MODULES = {
@@ -78,9 +80,11 @@ if TYPE_CHECKING:
     from surefooted.agents.euler import EULER as EULER
     from surefooted.agents.psrl import PSRL as PSRL
     from surefooted.agents.q_learning import QLearning as QLearning
+    from surefooted.agents.spibb import spibb as spibb
     from surefooted.agents.stepmix import StepMix as StepMix
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
+    from surefooted.certificates.certify import certify as certify
     from surefooted.certificates.estimate import estimate_baseline as estimate_baseline
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History

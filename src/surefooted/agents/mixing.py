@@ -38,7 +38,7 @@ PROVED, KEPT = "proved of the proposal's part", "the baseline's part"  # terms o
 
 
 class Compared(NamedTuple):
-    """A policy compared with the baseline, and with 1 - α times the baseline: two bounds, of which the better counts."""
+    """A policy compared with the baseline, and with 1 - α times the baseline; the better bound counts."""
 
     whole: Net
     share: Net
@@ -123,7 +123,7 @@ class MixingPlayer(EpisodicPlayer):
         return self.mix(s, proposal)
 
     def conserve(self, reason: str, terms: Mapping[str, float] | None = None) -> tuple[Policy, Decision]:
-        """An episode of the baseline, which keeps the condition whatever is known: at least 0 is proved of its margin."""
+        """An episode of the baseline, which keeps the condition whatever is known: a margin of 0 is proved."""
         return self.baseline.policy, self.decide("baseline", reason, 0, terms or {PROVED: 0.0, KEPT: 0.0})
 
     def decide(self, role: Role, reason: str, policy: int, terms: Mapping[str, float]) -> Decision:
@@ -182,4 +182,3 @@ class MixingPlayer(EpisodicPlayer):
 def largest_weight(safe: float, other: float) -> float:
     """The largest weight of a part with margin `other`, beside a part with margin `safe`, that leaves none below 0."""
     return 1.0 if other >= 0 else safe / (safe - other)
-

@@ -5,8 +5,6 @@ could not be read when this was written, only its abstract. So the rule below is
 and the guarantee is ours: it rests on the package's confidence sets, not on the paper's constants.
 """
 
-from typing import Any
-
 import numpy as np
 
 from surefooted.agents import wording
@@ -56,9 +54,7 @@ class StepMix(MixingPlayer):
         netted = self.netted()
         compared, before = self.compare(netted, proposal), 0.0
         for h in range(self.horizon + 1):
-            candidate = Compared(
-                netted.preceded(compared.whole, h), netted.preceded(compared.share, h, 1 - self.alpha)
-            )
+            candidate = Compared(netted.preceded(compared.whole, h), netted.preceded(compared.share, h, 1 - self.alpha))
             margin = self.margin(netted, candidate, s)
             if margin >= 0 or h == self.horizon:  # the last candidate is the baseline
                 break

@@ -115,7 +115,7 @@ def episode_does_not_pay(bound: float, margin: float, space: Space) -> str:
 
 
 def leaves_at(h: int, weight: float, margin: float, space: Space) -> str:
-    """An episode plays the baseline before stage h, and the proposal from there on and now and then one stage before."""
+    """An episode plays the baseline before stage h, then the proposal, which sometimes begins one stage before."""
     then = f"Explores from step {h + 1} on" if h else "Explores"
     then += f", and in step {h} with probability {weight:.2g}" if weight else ""
     return f"{then}: it is proved to earn {space.amount(margin, '.3g')} more than it must."

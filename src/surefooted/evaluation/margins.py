@@ -68,9 +68,9 @@ class EpisodicEvaluation(Margins):
     """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l).
 
     The expected regret is the sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`; the realised one is
-    the sum of V*(s_l) minus the rewards of episode l. If a coin chose between policies before an episode, V^{π_l} is that
-    of the mixture. If each step was decided on its own, no policy was played for a
-    whole episode; then expected is the baseline's sum plus what the departures are worth, as for the decisions.
+    the sum of V*(s_l) minus the rewards of episode l. If a coin chose between policies before an episode, V^{π_l} is
+    that of the mixture. If each step was decided on its own, no policy was played for a whole episode; then expected is
+    the baseline's sum plus what the departures are worth, as for the decisions.
     """
 
     decisions: Margin  # of the condition on decisions

@@ -102,7 +102,7 @@ class EpisodicRun(Shown):
 
     @property
     def parts(self) -> list[tuple[Ints, Floats]]:
-        """What the policy of each episode is a mixture of, before any coin was thrown: policies and weights, [K] each."""
+        """What the policy of each episode is a mixture of, before a coin was thrown: policies and weights, [K]."""
         if self.mixtures is None:
             return [(self.played, np.ones(self.episodes))]
         beside, weight = np.array([q for q, _ in self.mixtures]), np.array([w for _, w in self.mixtures])
