@@ -42,9 +42,8 @@ class EpsMix(MixingPlayer):
 
     """
 
-    def __init__(self, space: Any, horizon: int, **options: Any) -> None:
-        super().__init__(space, horizon, **options)
-        self.mixtures: list[tuple[int, float]] = []  # of each episode: the policy beside the baseline, and its weight
+    by_coin = True
+    mixtures: list[tuple[int, float]]  # of each episode: the policy beside the baseline, and its weight
 
     def mix(self, s: int, proposal: Policy) -> tuple[Policy, Decision]:
         """Find the largest probability of exploring, and throw the coin."""

@@ -51,6 +51,7 @@ class MixingPlayer(EpisodicPlayer):
     """
 
     condition: ClassVar = EACH_EPISODE
+    by_coin: ClassVar[bool] = False  # whether a coin chooses between two policies for an episode
     check: BaselineCheck
 
     def __init__(
@@ -94,6 +95,7 @@ class MixingPlayer(EpisodicPlayer):
         super().__init__(held or UCBVILearner(space, horizon, **options), seed)
         self.baseline, self.tolerance, self.alpha = baseline, may_lose, may_lose.alpha
         self.zero = self.horizon * (may_lose.floor - space.low)
+        self.mixtures = [] if self.by_coin else None
         self.policy_id(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.delta, self.horizon, self.bounded)
         if baseline.history is not None:
