@@ -48,16 +48,13 @@ def state_worths(plausible: Plausible, policy: Policy, baseline: Baseline, refer
     space, chosen = plausible.space, split(policy, baseline.policy)
     coupling = couple(plausible, baseline.policy)
     ends = [reference] if baseline.bias is not None else Netting(plausible, baseline.policy).references(reference)
-    if coupling is None and not ends:
-        return []
     found = []
     for low, high in [_pair_worths(plausible, end) for end in ends] or [_nothing(space.n_pairs)]:
         if coupling is not None:
             low = np.maximum(low, coupling.worth)
         certain = baseline.policy.dense_weights >= 1.0  # the only choice of the baseline is worth nothing
         low, high = np.where(certain, 0.0, low), np.where(certain, 0.0, high)
-        more = np.where(chosen.more[0] > 0, chosen.more[0] * low, 0.0)
-        less = np.where(chosen.less[0] > 0, chosen.less[0] * high, 0.0)
+        more, less = (_times(weights[0], bound) for weights, bound in ((chosen.more, low), (chosen.less, high)))
         found.append(np.add.reduceat(more - less, space.pair_ptr[:-1]))
     is_bounded = all(bool(np.all(np.isfinite(worth))) for worth in found)  # one end alone proves nothing
     return found if is_bounded else []
@@ -77,6 +74,11 @@ def gain_of(plausible: Plausible, policy: Policy, worth: Floats) -> float:
 def _only(baseline: Baseline) -> Baseline:
     """The baseline without its log, which the set holds already."""
     return Baseline(baseline.policy, baseline.gain, baseline.bias)
+
+
+def _times(weights: Floats, bound: Floats) -> Floats:
+    """Their products; what has no weight counts nothing, also where nothing is known."""
+    return np.multiply(weights, bound, out=np.zeros_like(bound), where=weights > 0)
 
 
 def _nothing(n: int) -> tuple[Floats, Floats]:

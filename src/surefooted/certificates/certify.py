@@ -84,6 +84,8 @@ def certify(
         faults.append(f"there is no method {method!r}; there are set and weights")
     if faults:
         raise InvalidInput(NO_CERTIFICATE, faults)
+    if method == "weights" and horizon is None:
+        raise InvalidInput(NO_CERTIFICATE, ["weights compare episodes of one length: say horizon=H"])
     if method == "weights":
         return _by_weights(candidate, base, behaviour or base.policy, history, horizon, delta)
     if not isinstance(history, History):
