@@ -22,13 +22,14 @@ from test_robust import forms, plausible
 CLOSE = 2e-4  # how near the bounds of a gain come, relative to the largest reward
 
 
-def log_of(problem, n, seed):
-    """A History of n steps of each pair, whatever chose them."""
-    mdp, counts, rng = problem.mdp, sf.Counts(problem.space), np.random.default_rng(seed)
-    for k in range(problem.space.n_pairs):
-        row = slice(mdp.next_ptr[k], mdp.next_ptr[k + 1])
-        after = rng.choice(mdp.next_state[row], p=mdp.p[row] / mdp.p[row].sum(), size=n)
-        counts.add_steps(np.full(n, k), (rng.random(n) < mdp.r[k]).astype(float), after)
+def log_of(problem, n, seed, stages=1):
+    """A History of n steps of each pair (and stage), whatever chose them."""
+    mdp, counts, rng = problem.mdp, sf.Counts(problem.space, stages=stages), np.random.default_rng(seed)
+    for row in range(counts.n_rows):
+        k = row % problem.space.n_pairs
+        led = slice(mdp.next_ptr[k], mdp.next_ptr[k + 1])
+        after = rng.choice(mdp.next_state[led], p=mdp.p[led] / mdp.p[led].sum(), size=n)
+        counts.add_steps(np.full(n, row), (rng.random(n) < mdp.r[k]).astype(float), after)
     return History(counts, counts.total, counts.total, 1, {}, {})
 
 
@@ -211,16 +212,7 @@ def test_over_a_finite_horizon_the_bound_is_below_the_truth_and_comes_near(stage
     values = [sf.solve.policy_values(problem.mdp, policy, H)[0] for policy in (best, problem.baseline)]
     exact, bounds = values[0] - values[1], []
     for n in (100, 3000, 30_000):
-        counts = sf.Counts(problem.space, stages=stages)
-        rng = np.random.default_rng(0)
-        for k in range(counts.n_rows):
-            pair = k % problem.space.n_pairs
-            steps = np.array([problem.mdp.draw(rng, pair) for _ in range(50)])
-            times = n // 50
-            counts.add_steps(
-                np.full(50 * times, k), np.tile(steps[:, 0], times), np.tile(steps[:, 1].astype(int), times)
-            )
-        history = History(counts, counts.total, counts.total, 1, {}, {})
+        history = log_of(problem, n, 0, stages)
         found = sf.certify(best, history, problem.baseline, horizon=H, start=problem.start)
         everywhere = sf.certify(best, history, problem.baseline, horizon=H)
         share = np.full(problem.space.n_states, 1 / problem.space.n_states)

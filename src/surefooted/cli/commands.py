@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from surefooted import __version__
-from surefooted.cli import forecasts, live, logs, problems, serve, studies
+from surefooted.cli import certify, forecasts, live, logs, problems, serve, studies
 from surefooted.cli.output import nearest
 from surefooted.cli.warm_up import warm_up
 from surefooted.errors import SurefootedError
@@ -40,6 +40,6 @@ def main() -> None:
     """Exploration that never falls below your baseline."""
 
 
-for _command in (*problems.COMMANDS, *logs.COMMANDS, *forecasts.COMMANDS, *live.COMMANDS, *serve.COMMANDS,
-                 *studies.COMMANDS, warm_up):  # fmt: skip
+for _command in (*problems.COMMANDS, *logs.COMMANDS, *certify.COMMANDS, *forecasts.COMMANDS, *live.COMMANDS,
+                 *serve.COMMANDS, *studies.COMMANDS, warm_up):  # fmt: skip
     main.add_command(_command)
