@@ -1,7 +1,11 @@
 """What a candidate is proved to earn more than the baseline, by logs alone: never above the truth, and near it."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.stats import binom
 
 import adversarial_episodes as nasty
@@ -12,6 +16,7 @@ from surefooted.certificates.advantage import gain_difference, gain_of, state_wo
 from surefooted.certificates.improvement import Improvement, Limit
 from surefooted.certificates.reference import Reference
 from surefooted.certificates.weighted import weighted_difference
+from surefooted.cli import main
 from surefooted.data.history import History
 from surefooted.errors import InvalidInput
 from surefooted.sets.plausible import Plausible
@@ -19,6 +24,7 @@ from surefooted.tables.policy import Policy
 from test_netted import an_mdp
 from test_robust import forms, plausible
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 CLOSE = 2e-4  # how near the bounds of a gain come, relative to the largest reward
 
 
@@ -373,3 +379,26 @@ def test_a_selection_by_outcome_proves_nothing():
     with pytest.raises(InvalidInput, match="because of their outcome"):
         sf.certify(problem.baseline, chosen, problem.baseline)
     assert sf.certify(problem.baseline, chosen, problem.baseline, accidents=True).at_least == 0
+
+
+def test_the_command(tmp_path):
+    def said(*arguments):
+        found = CliRunner().invoke(main, ["certify", str(EXAMPLES / "shop.toml"), *arguments])
+        return found.exit_code, found.output
+
+    code, words = said()
+    assert code == 0 and "The candidate is today's policy." in words  # its log shows nothing else
+    candidate = tmp_path / "orders.csv"
+    candidate.write_text("state,action\n10,1\n9,1\n", encoding="utf-8")
+    code, words = said("--candidate", str(candidate))
+    assert code == 0 and "it may earn up to €" in words and "today's policy" in words
+    content = json.loads(said("--candidate", str(candidate), "--json", "--delta", "0.5")[1])
+    assert content["delta"] == 0.5 and -1 < content["at_least"] < 0 and not content["proved"]
+    assert [change["state"] for change in content["changes"]] == ["9", "10"]
+    candidate.write_text("state,action\n12,1\n99,0\n", encoding="utf-8")
+    code, words = said("--candidate", str(candidate))
+    assert code == 1 and "line 2: there is no action '1' in a state '12'" in words and "line 3" in words
+    candidate.write_text("stock\n1\n", encoding="utf-8")
+    assert "must have the columns state and action" in said("--candidate", str(candidate))[1]
+    found = CliRunner().invoke(main, ["certify", str(EXAMPLES / "machine.toml")])
+    assert found.exit_code == 1 and "names no log" in found.output

@@ -157,8 +157,7 @@ def test_episodes_are_judged_one_by_one(tmp_path):
     assert results.column(study.settings[0], "each_violations_total")[0] > 0
     axis, _, curves = drawn(results)
     assert (
-        "each episode" in axis
-        and curves[1].tolist() == results.curve(study.settings[1], "each_margin")[1][0].tolist()
+        "each episode" in axis and curves[1].tolist() == results.curve(study.settings[1], "each_margin")[1][0].tolist()
     )
     assert "judged by the condition that it keeps" in report._verdict(statistics.table(results))
 

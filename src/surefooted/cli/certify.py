@@ -50,7 +50,8 @@ def certify(
 
     said = load_problem(problem, allow_code, logs=True)
     if said.history is None:
-        raise InvalidInput(f"{problem} names no log", ["a candidate is judged by what was logged"], "Add [logs] with a file.")
+        fault, remedy = "a candidate is judged by what was logged", "Add [logs] with a file."
+        raise InvalidInput(f"{problem} names no log", [fault], remedy)
     base, horizon = said.baseline, said.horizon
     policy = spibb(said.history, base.policy, least=least, horizon=horizon)
     if candidate is not None:
