@@ -1,5 +1,7 @@
 """StepMix and EpsMix: every single episode keeps the condition, and spends what it may to the last drop."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -7,8 +9,9 @@ from scipy.stats import binom
 import adversarial_mixing
 import surefooted as sf
 from surefooted.agents.epsmix import EpsMix
-from surefooted.agents.mixing import largest_weight
+from surefooted.agents.mixing import Compared, largest_weight
 from surefooted.agents.stepmix import PARTS, StepMix
+from surefooted.certificates.netted import Net
 from surefooted.errors import InvalidInput
 from surefooted.sets.plausible import Plausible
 
@@ -63,6 +66,18 @@ def test_by_hand(known):
     floored = StepMix(problem.space, 3, baseline=base, alpha=0.4, floor=0.5, learner=learner)
     floored.begin(0)  # 0.4 of 1.5 is 0.6 = 0.75 x 0.8
     np.testing.assert_allclose(floored.policy.probabilities[:, 0, 1], [0.0, 0.0, 0.75])
+
+
+def test_the_margin_of_a_policy_by_hand():
+    """What is forgiven is a share of the least value that the baseline may have, or that of any one value cancels."""
+    problem, any_net = chain(), np.full((4, 1), -1e9)
+    agent = EpsMix(problem.space, 3, baseline=sf.Baseline(problem.baseline), alpha=0.4, tolerance=0.02, floor=0.1)
+    netted = SimpleNamespace(low=np.full((4, 1), 1.0), high=np.full((4, 1), 3.0))
+    one, other = (Net(any_net, np.full((4, 1), net)) for net in (-0.3, -1e9))
+    assert agent.margin(netted, Compared(one, other), 0) == pytest.approx(-0.3 + 0.4 * (1.0 - 0.3) + 3 * 0.02)
+    one, other = (Net(any_net, np.full((4, 1), net)) for net in (-1e9, 0.5))
+    assert agent.margin(netted, Compared(one, other), 0) == pytest.approx(0.5 - 0.4 * 0.3 + 3 * 0.02)
+    assert agent.forgiven(0.2) == pytest.approx(3 * 0.02) and agent.forgiven(0.8) == pytest.approx(0.2 + 3 * 0.02)
 
 
 def test_weights_are_rounded_down():
