@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from surefooted.data.log_numbers import numbers
 from surefooted.data.log_times import Step, instants, parse_step
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.tables.space import Bools, Floats
 
 Columns: TypeAlias = Mapping[str, str | Sequence[str] | None]
@@ -121,6 +121,11 @@ def parse_options(
         faults.append(f"decimal {decimal!r} must be '.' or ','")
     if separator == decimal == ",":
         faults.append("commas cannot separate values and decimals alike")
+    if not isinstance(columns or {}, Mapping):
+        faults.append(f"columns {shown(columns)}: say what each column is called, as in {{'state': 'stock'}}")
+    if not isinstance(bins or {}, Mapping):
+        faults.append(f"bins {shown(bins)}: say what they are bins of, as in {{'stock': [0, 5, 10]}}")
+        bins = None
     edges = {name: _edges(name, values, faults) for name, values in (bins or {}).items()}
     if faults:
         raise InvalidInput("this log cannot be read", faults)

@@ -13,7 +13,7 @@ from surefooted.data.log_rows import Rows
 from surefooted.data.log_values import Labels
 from surefooted.errors import InvalidInput
 from surefooted.kernels.logs import ALIKE, GAPS, SKIPPED
-from surefooted.tables.space import Floats, Space
+from surefooted.tables.space import Floats, Space, need_space
 
 BATCH = 1 << 16  # rows read at a time
 SHOWN = 12  # sites named in an error
@@ -95,6 +95,7 @@ def read_history(
       logged. After `terminated` it must be what the agent assumes to happen then: the next start, or a state where
       nothing is earned (see `surefooted.gym`).
     """
+    need_space(space)
     faults = [] if is_whole(batch, 1) else [f"batch {batch} must be a positive whole number"]
     states = _labels("state_labels", state_labels or space.state_names or (), space.n_states, faults)
     actions = _labels("action_labels", action_labels or space.action_names or (), space.n_actions, faults)

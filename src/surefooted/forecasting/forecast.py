@@ -18,9 +18,17 @@ from surefooted.arrays import is_whole
 from surefooted.data.counts import Counts
 from surefooted.data.history import History
 from surefooted.data.log_times import Step, parse_step
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.forecasting.models import Models
-from surefooted.forecasting.options import AS_DESCRIBED, Compared, Option, agent_of, compared_faults, options
+from surefooted.forecasting.options import (
+    AS_DESCRIBED,
+    Compared,
+    Option,
+    agent_of,
+    compared_faults,
+    options,
+    promise_faults,
+)
 from surefooted.forecasting.outcomes import Outcome, outcome
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems.problem import Problem
@@ -172,11 +180,16 @@ def forecast(
         horizon, truth = given.horizon, None
         space = given.space
     else:
+        if not isinstance(problem, Problem | Space):
+            fault = f"the problem is {shown(problem)}: give a Problem, what sf.problems.load returns, or a Space"
+            raise InvalidInput("this cannot be forecast", [fault])
         promise, horizon = {"alpha": 0.05, "delta": 0.05}, getattr(problem, "horizon", horizon)
         truth = problem if isinstance(problem, Problem) else None
         space = problem.space if isinstance(problem, Problem) else problem
     given_now = {"alpha": alpha, "delta": delta, "allowance": allowance, "tolerance": tolerance, "floor": floor}
     promise |= {key: value for key, value in given_now.items() if value is not None}
+    if faults := promise_faults(promise):
+        raise InvalidInput("this cannot be forecast", faults)
     held = _baseline(baseline, truth, space)
     calendar = None if step is None else parse_step(step)
     length = _length(steps, runs, calendar, truth is None)

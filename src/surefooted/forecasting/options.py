@@ -9,6 +9,7 @@ import numpy as np
 from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
+from surefooted.certificates.shares import delta_faults
 from surefooted.certificates.tolerance import Tolerance
 from surefooted.data.history import History
 from surefooted.knowledge.knowledge import Knowledge
@@ -72,7 +73,10 @@ def options(
 
 def compared_faults(chosen: Compared, promise: dict[str, Any], can_tell: tuple[str, ...]) -> list[str]:
     """Why these cannot be compared."""
-    faults: list[str] = []
+    faults = [f"{name} {given!r} must be a list" for name, given in zip(chosen._fields, chosen, strict=True)
+              if given is not None and (isinstance(given, str) or not isinstance(given, Sequence))]  # fmt: skip
+    if faults:
+        return faults
     for each in chosen.alphas or ():
         Tolerance.parse(each, faults, **{**_amounts(promise), "allowance": promise.get("allowance") or 1.0})
     for each in chosen.allowances or ():
@@ -84,6 +88,13 @@ def compared_faults(chosen: Compared, promise: dict[str, Any], can_tell: tuple[s
             known = ", ".join(can_tell) or "nothing"
             faults.append(f"tell: {part!r} is known already, or this problem has none; still to be told: {known}")
     return faults
+
+
+def promise_faults(promise: dict[str, Any]) -> list[str]:
+    """Why nothing can be promised like this."""
+    faults: list[str] = []
+    Tolerance.parse(promise["alpha"], faults, **_amounts(promise) | {"allowance": promise.get("allowance", 0.0)})
+    return faults + delta_faults(promise["delta"])
 
 
 def _amounts(promise: dict[str, Any]) -> dict[str, Any]:

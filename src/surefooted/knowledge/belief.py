@@ -7,7 +7,7 @@ import numpy as np
 
 from surefooted.arrays import whole_numbers
 from surefooted.data.counts import Counts
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.knowledge import wording
 from surefooted.knowledge.contradictions import impossible_steps
 from surefooted.knowledge.informed_set import InformedSet, Reading
@@ -61,6 +61,9 @@ class Belief:
         """Believe this from now on, and forget all contradictions; `begun` if steps not yet counted are under way."""
         noise, informed = None, None
         if knowledge is not None:
+            if not isinstance(knowledge, Knowledge):
+                hint = "Make it with sf.Knowledge(space, rewards=..., successors=..., mechanics=...)."
+                raise InvalidInput("this knowledge cannot be used", [f"it is {shown(knowledge)}, no Knowledge"], hint)
             if knowledge.space != self.counts.space:
                 fault = f"it is of {knowledge.space}, the agent on {self.counts.space}"
                 raise InvalidInput("this knowledge cannot be used", [fault])
