@@ -30,6 +30,7 @@ from surefooted.forecasting.options import (
     promise_faults,
 )
 from surefooted.forecasting.outcomes import Outcome, outcome
+from surefooted.knowledge.belief import contradictions
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
@@ -191,6 +192,9 @@ def forecast(
     if faults := promise_faults(promise):
         raise InvalidInput("this cannot be forecast", faults)
     held = _baseline(baseline, truth, space)
+    if history is not None and (found := contradictions(history.counts, knowledge, promise["delta"])):
+        hint = "Correct what is declared, or the log: with a contradiction, an agent plays the baseline for ever."
+        raise InvalidInput("the log contradicts what was declared", found, hint)
     calendar = None if step is None else parse_step(step)
     length = _length(steps, runs, calendar, truth is None)
     models = None if truth is not None else Models(_counts(history, space), knowledge, held.policy, start, horizon)

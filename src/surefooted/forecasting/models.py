@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefooted.data.counts import Counts
+from surefooted.knowledge.declared import Declared
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
@@ -36,6 +37,7 @@ class Models:
         self.counts, self.knowledge, self.policy, self.start, self.horizon = counts, knowledge, policy, start, horizon
         declared = None if knowledge is None else knowledge.declared
         self.means = None if declared is None else declared.reward_mean  # in the user's unit, or counted from low
+        self.bounds = None if declared is None or declared.reward_low is None else _means_between(declared)
         self.mechanics = None if knowledge is None else knowledge.mechanics
         self.plausible = None
         if knowledge is not None and self.mechanics is None:
@@ -82,6 +84,10 @@ class Models:
         """Mean rewards in the user's unit, given draws that are counted from `low`; declared ones are not drawn."""
         space = self.counts.space
         drawn = counted if self.means is None else self.means
+        if self.means is None and self.bounds is not None:  # where nothing was logged, anything between them
+            low, high = self.bounds
+            flat = low + (high - low) * counted / space.r_max
+            drawn = np.where(self.counts.visits > 0, np.clip(counted, low, high), flat)
         return np.asarray(np.clip(space.money.earned(drawn), space.low, space.high))
 
     def _reward_noise(self) -> Noise:
@@ -95,6 +101,12 @@ class Models:
         within = squares[seen] - self.counts.reward_sum[seen] ** 2 / n[seen]
         variance = max(float(within.sum()) / float((n[seen] - 1).sum()), 0.0)
         return Noise("uniform", float(np.sqrt(3 * variance)))
+
+
+def _means_between(declared: Declared) -> tuple[Floats, Floats]:
+    """Between which mean rewards lie if rewards are declared to lie between bounds, counted from `low`."""
+    low, high = (np.clip(end, 0.0, declared.space.r_max) for end in (declared.reward_low, declared.reward_high))
+    return low, high
 
 
 def draw_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) -> list[Floats]:

@@ -14,12 +14,22 @@ from surefooted.knowledge.informed_set import InformedSet, Reading
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.knowledge.noise_counts import NoiseCounts
-from surefooted.sets.confidence import KINDS, Confidence, simplified_bernstein
+from surefooted.sets.confidence import KINDS, Confidence, likelihood, simplified_bernstein
 from surefooted.sets.incremental import IncrementalSet, RecomputedSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints
 
 AS_BUILT = "as built"  # stands in saved states for the knowledge that the belief was built with
+
+
+def contradictions(counts: Counts, knowledge: Knowledge | None, delta: float = 0.05) -> list[str]:
+    """Where steps contradict what is declared; a true declaration is contradicted with probability `delta` at most.
+
+    Nothing is compared if the mechanics need the noise of each step.
+    """
+    if knowledge is None or (knowledge.mechanics is not None and knowledge.mechanics.observed):
+        return []
+    return Belief(counts, likelihood, delta, knowledge).compare()
 
 
 class Belief:
