@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surefooted.cli.output import print_json, print_table, save_picture
+from surefooted.cli.output import check_picture, print_json, print_table, save_picture
 from surefooted.errors import SurefootedError
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def logs(files: tuple[Path, ...], problem: Path | None, figure: Path | None, all
     from surefooted.data.reading import read_history
     from surefooted.data.survey import survey
 
+    if figure is not None:
+        check_picture(figure)
     options: dict[str, Any] = {key: value for key, value in given.items() if value}
     options["columns"] = _columns(options.pop("columns", ()))
     policy, sources = None, list(files)

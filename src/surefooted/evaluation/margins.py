@@ -153,7 +153,9 @@ def evaluate(
 
 def _check_kinds(run: Run | EpisodicRun, problem: Problem) -> None:
     """Refuse what is no run or no problem, such as the two the wrong way round."""
-    faults = [] if isinstance(run, Run | EpisodicRun) else [f"the run is {shown(run)}: give what sf.simulate returned"]
+    faults: list[str] = []
+    if not isinstance(run, Run | EpisodicRun):
+        faults.append(f"the run is {shown(run)}: give what sf.simulate returned")
     faults += [] if isinstance(problem, Problem) else [f"the problem is {shown(problem)}: give the Problem"]
     if faults:
         raise InvalidInput("this run cannot be evaluated", faults)

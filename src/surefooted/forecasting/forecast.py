@@ -86,6 +86,7 @@ class Forecast:
     - `runs`, `steps`: how many runs were played for each option, and how long each was.
     - `worth`: what an optimal policy earns more than the baseline in a step (or episode), over the models.
     - `space`, `step`, `horizon`: for the words.
+    - `guessed`: pairs whose mean reward is neither declared nor logged: there, the prior decides what they earn.
     - `interrupted`: whether it was stopped before all runs were played.
     """
 
@@ -98,6 +99,7 @@ class Forecast:
     horizon: int | None
     interrupted: bool
     seconds: float
+    guessed: int = 0
 
     @property
     def promised(self) -> float:
@@ -213,8 +215,9 @@ def forecast(
     told = (None if held.is_known and truth is None else held, knowledge, history, accidents)
     outcomes, interrupted = _play(choices, drawn, told, length, seed, progress)
     lines = tuple(_line(option, [each[i] for each in outcomes]) for i, option in enumerate(choices))
-    seconds = time.perf_counter() - began
-    return Forecast(lines, len(outcomes), length, Interval.of(worth), space, calendar, horizon, interrupted, seconds)
+    seconds, guessed = time.perf_counter() - began, 0 if models is None else models.guessed
+    return Forecast(lines, len(outcomes), length, Interval.of(worth), space, calendar, horizon, interrupted, seconds,
+                    guessed)  # fmt: skip
 
 
 def _line(option: Option, outcomes: list[Outcome]) -> Line:

@@ -38,11 +38,18 @@ class Models:
         declared = None if knowledge is None else knowledge.declared
         self.means = None if declared is None else declared.reward_mean  # in the user's unit, or counted from low
         self.bounds = None if declared is None or declared.reward_low is None else _means_between(declared)
+        self.of_next = declared is not None and declared.reward_of_next is not None
         self.mechanics = None if knowledge is None else knowledge.mechanics
         self.plausible = None
         if knowledge is not None and self.mechanics is None:
             self.plausible = knowledge.plausible(confidence.likelihood, counts, 0.05)
         self.noise = self._reward_noise()
+
+    @property
+    def guessed(self) -> int:
+        """Pairs whose mean reward is neither declared nor logged, so that the prior alone decides."""
+        known = self.means is not None or (self.mechanics is not None and self.mechanics.reward is not None)
+        return 0 if known or self.of_next else int(np.sum(self.counts.visits == 0))
 
     def draw(self, rng: np.random.Generator) -> Problem:
         """A problem drawn from the posterior."""
@@ -105,8 +112,9 @@ class Models:
 
 def _means_between(declared: Declared) -> tuple[Floats, Floats]:
     """Between which mean rewards lie if rewards are declared to lie between bounds, counted from `low`."""
-    low, high = (np.clip(end, 0.0, declared.space.r_max) for end in (declared.reward_low, declared.reward_high))
-    return low, high
+    assert declared.reward_low is not None and declared.reward_high is not None
+    r_max = declared.space.r_max
+    return np.clip(declared.reward_low, 0.0, r_max), np.clip(declared.reward_high, 0.0, r_max)
 
 
 def draw_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) -> list[Floats]:

@@ -112,7 +112,7 @@ class Mechanics(FrozenArrays):
         if not callable(f):
             hint = "Write lambda s, a, xi: ..., which returns the next state."
             raise InvalidInput("these mechanics are not valid", [f"f is {shown(f)}, not a function"], hint)
-        sizes = tuple(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)  # type: ignore[assignment]
+        sizes = tuple(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)
         pairs = list(zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True))
         if callable(law):
             laws = [law(s, a) for s, a in pairs]

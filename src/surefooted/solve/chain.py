@@ -44,7 +44,9 @@ def induced_chain(mdp: TabularMDP, policy: Policy) -> Table:
 
 def _check_kinds(mdp: TabularMDP, policy: Policy) -> None:
     """Refuse what is no table or no policy."""
-    faults = [] if isinstance(mdp, TabularMDP) else [f"the table is {shown(mdp)}: give problem.mdp, a TabularMDP"]
+    faults: list[str] = []
+    if not isinstance(mdp, TabularMDP):
+        faults.append(f"the table is {shown(mdp)}: give problem.mdp, a TabularMDP")
     if not isinstance(policy, Policy):
         faults.append(f"the policy is {shown(policy)}: make one with sf.Policy.deterministic(space, actions)")
     if faults:
