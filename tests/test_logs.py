@@ -324,7 +324,7 @@ def test_rows_of_several_sites_are_refused_whatever_their_column_is_called(tmp_p
     rng, path = np.random.default_rng(0), tmp_path / "log.csv"
     lines = ["t;Laden;Artikel;state;action;reward;next_state"]
     state = {name: 0 for name in ("cola", "water")}
-    for t in range(40):
+    for t in range(1, 41):
         for name, s in state.items():
             state[name] = int(rng.integers(3))
             lines.append(f"{t};Nord;{name};{s};0;1,5;{state[name]}")
@@ -343,7 +343,7 @@ def test_rows_of_several_sites_are_refused_whatever_their_column_is_called(tmp_p
 
 
 def test_copies_of_rows_are_no_sites(tmp_path):
-    lines = [line for t in range(40) for line in [f"{t},{t % 3},0,1,{(t + 1) % 3}"] * 2]
+    lines = [line for t in range(1, 41) for line in [f"{t},{t % 3},0,1,{(t + 1) % 3}"] * 2]
     read = read_history(csv(tmp_path / "log.csv", "t,state,action,reward,next_state", *lines), SPACE)
     assert read.used == 40 and read.unusable == {"t repeats that of the row before in its episode": 40}
 

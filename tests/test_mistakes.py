@@ -80,7 +80,7 @@ MISTAKES = {
     "a misspelt argument of UCRL2": (lambda: sf.UCRL2(SPACE, knowlege=None), "Did you mean 'knowledge'?"),
     "a misspelt argument of PSRL": (lambda: sf.PSRL(SPACE, dleta=0.1), "Did you mean 'delta'?"),
     "a misspelt argument of UCBVI": (lambda: sf.UCBVI(GRID.space, 10, dleta=0.1), "Did you mean 'delta'?"),
-    "a misspelt argument of EULER": (lambda: sf.EULER(GRID.space, 10, episods=9), "Did you mean 'episodes'?"),
+    "a misspelt argument of EULER": (lambda: sf.EULER(GRID.space, 10, dleta=0.1), "Did you mean 'delta'?"),
     "a problem as space": (lambda: sf.CUCRL2(PROBLEM, baseline=BASELINE, alpha=0.1), "Give its space."),
     "a problem as space of a learner": (lambda: sf.UCRL2(PROBLEM), "Give its space."),
     "a problem as space of episodes": (
@@ -95,7 +95,7 @@ MISTAKES = {
     "a number as space of a policy": (lambda: sf.Policy.always(2, SPACE), "sf.Space.full("),
     "nothing as space of a policy": (lambda: sf.Policy.uniform(None), "sf.Space.full("),
     "a list as space of mechanics": (lambda: sf.Mechanics.of([0], max, sizes=2), "sf.Space.full("),
-    "a text for how many states": (lambda: sf.Space.full("2", 2), "give a positive whole number"),
+    "a text for how many states": (lambda: sf.Space.full("2", 2), "give a whole number"),
     "names for actions": (
         lambda: sf.Policy.deterministic(sf.Space.full(2, 2, actions=["run", "repair"]), ["run", "run"]),
         "they stand for 0 'run', 1 'repair'",

@@ -163,7 +163,7 @@ NEEDS_A_REMEDY = [  # what replaces a line of the shop, and what the error says
     ("alpha = 0.05", "alpha = 0.05\ntolerance = -3", "tolerance -3.0 must be finite and not negative"),
     ("alpha = 0.05", "alpha = 0.05\ncheckpoints = 0", "a number of steps, as in 91, or a list"),
     ("alpha = 0.05", 'alpha = 0.05\ncondition = "decision"', "must be 'replay' or 'decisions', not 'decision'"),
-    ("low = -60", "low = 160", "line 18, rewards: low 160 must be below high 110"),
+    ("low = -60", "low = 160", "line 16, rewards: 160, 110 must be (low, high)"),
     ("low = -60", 'low = "-60 €"', "must be one number without a unit, not '-60 €'"),
     ("order_up_to = 9", "order_up_to = 25", "there is no order 25, in stock 0; there are 0, 1, 2, 3, 4, 5, … 12"),
     ('"max(0, stock + order - demand)"', '"stock - demand"', "there is no stock -1, for stock 0, order 0, demand 1"),

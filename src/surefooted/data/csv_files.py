@@ -76,7 +76,7 @@ def header(file: Path, separator: str | None, encoding: str = "utf-8") -> tuple[
     """The names of a file's columns, and what separates its values."""
     with open_bytes(file) as stream:
         head = stream.read(HEAD)
-    text = head.decode(encoding, errors="replace" if len(head) == HEAD else "strict")
+    text = codecs.getincrementaldecoder(encoding)().decode(head, final=len(head) < HEAD)
     lines = text.removeprefix("\ufeff").splitlines()
     line = next((line for line in lines if line), "")
     if not line:

@@ -189,7 +189,7 @@ class _Builder(GuardrailReader):
                 mask = mask if found is None else found
         rewards = self.spec.rewards
         if not rewards.low < rewards.high:
-            self._fault(("rewards",), f"low {rewards.low:g} must be below high {rewards.high:g}")
+            self._fault(("rewards",), f"{rewards.low:g}, {rewards.high:g} must be (low, high) with low < high")
         if self.faults:
             return None
         scale: dict[str, Any] = {"rewards": (rewards.low, rewards.high), "unit": rewards.unit}

@@ -99,8 +99,8 @@ class Space:
     @classmethod
     def full(cls, n_states: int, n_actions: int, r_max: float | None = None, **options: Any) -> "Space":
         """The space in which every action is available in every state; options as for `Space`."""
-        faults = [f"{n!r} states or actions: give a positive whole number" for n in (n_states, n_actions)
-                  if not is_whole(n, 1)]  # fmt: skip
+        faults = [f"{n!r} states or actions: give a whole number" for n in (n_states, n_actions)
+                  if not is_whole(n, 0)]  # fmt: skip
         if faults:
             raise InvalidInput("this space is not valid", faults)
         return cls.from_available(np.ones((int(n_states), int(n_actions)), dtype=bool), r_max, **options)
