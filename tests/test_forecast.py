@@ -267,3 +267,10 @@ def test_what_is_guessed_is_said(tmp_path):
     unseen = int(np.sum(sf.problems.load(path).history.counts.visits == 0))
     assert found.guessed == unseen and f"What {unseen} of the 91 state–action pairs earn is neither" in str(found)
     assert sf.forecast(sf.problems.riverswim(), steps=20, runs=2, compare=False).guessed == 0
+
+
+def test_an_episode_of_a_problem_file_lasts_as_long_as_its_steps(tmp_path):
+    text = (EXAMPLES / "machine.toml").read_text(encoding="utf-8").replace('step = "day"', 'step = "day"\nhorizon = 20')
+    (tmp_path / "machine.toml").write_text(text, encoding="utf-8")
+    found = sf.forecast(sf.problems.load(tmp_path / "machine.toml"), steps=30, runs=1, compare=False)
+    assert str(found.step) == "20 days" and "30 episodes for each line (20 months)" in str(found)

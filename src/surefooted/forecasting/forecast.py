@@ -173,11 +173,9 @@ def forecast(
     if isinstance(problem, ProblemFile):
         given = problem
         knowledge, history = knowledge or given.knowledge, history or given.history
-        accidents, start, step = (
-            accidents or given.accidents,
-            given.start,
-            step or (str(given.step) if given.step else None),
-        )
+        accidents, start = accidents or given.accidents, given.start
+        if step is None and given.step is not None:  # an episode has as many of them as its horizon
+            step = str(Step(given.step.number * (given.horizon or 1), given.step.unit))
         promise = given.promise.arguments
         baseline = baseline or given.baseline
         horizon, truth = given.horizon, None

@@ -73,7 +73,7 @@ class Baseline:
                 faults.append(f"{name} {given!r} must be a number, in the unit of rewards")
                 object.__setattr__(self, name, None)
         if self.gain is not None and not money.low <= self.gain <= money.high:
-            faults.append(f"gain {self.gain} is outside {money.words}: no policy earns that in a step")
+            faults.append(f"gain {self.gain} is outside {money.words}: no policy could have it")
         if self.bias is not None:
             bias = real_numbers("bias", self.bias, faults)
             if bias.shape != (self.policy.space.n_states,):
