@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_going_live import blocks
 
 from surefooted.cli import main
+from test_going_live import blocks
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("tutorial-*.md"))
