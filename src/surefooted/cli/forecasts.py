@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from surefooted.cli.completion import problem_names
 from surefooted.cli.output import SHARE, check_picture, nearest, print_json, save_picture
 
 
 @click.command()
-@click.argument("problem")
+@click.argument("problem", shell_complete=problem_names)
 @click.option(
     "--alpha",
     "alphas",
