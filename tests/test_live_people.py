@@ -174,3 +174,33 @@ def test_garbage_in_place_of_a_definition_or_snapshot_is_named(place):
     with store.transaction():
         store.write("DELETE FROM snapshots")
     assert store.verify().is_whole
+
+
+@pytest.mark.parametrize("arrival", ["any", "independent"])
+def test_an_override_that_was_told_by_mistake_puts_its_departure_back_on_the_account(tmp_path, arrival):
+    """Told twice as something else and then as asked: the account is that of who told it right from the start."""
+    accounts = []
+    for name in ("right", "wrong"):
+        store, advisor = deployed(tmp_path / f"{name}.db", allowance=50.0, arrival=arrival)
+        for t in range(2):
+            decision = advisor.ask("a", 0, str(t))
+            assert decision.departs
+            if name == "wrong":
+                for other in (4, 3):
+                    call = advisor.tell if other == 4 else advisor.correct
+                    call(decision, action=other, reward=0.9, next_state=2, who="Ada")
+                    assert advisor.status()["departures"] == t
+            elif t == 1:
+                advisor.tell(decision, reward=1.0, next_state=3)
+            if name == "wrong" or t == 1:
+                advisor.correct(decision, reward=0.1, next_state=0, who="Ada")
+            else:
+                advisor.tell(decision, reward=0.1, next_state=0)
+            assert advisor.status()["departures"] == t + 1
+        accounts.append(advisor.status()["accounts"])
+        assert store.verify().is_whole
+        assert state_of(advisor) == state_of(replayed(tmp_path / f"{name}.db"))
+        store.close()
+    right, wrong = accounts
+    assert [each["departures"] for each in wrong] == pytest.approx([each["departures"] for each in right])
+    assert wrong[0]["departures"] < -0.2  # it has cost something

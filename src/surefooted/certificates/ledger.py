@@ -178,14 +178,29 @@ class Ledger:
 
         Everything that was proved so far is forgotten and proved again without it.
         """
-        slot = -1
-        if terms is not None:
-            if not self._free:
-                self._grow()
-            slot, slots = self._free.pop(), self.arrays.slots
-            slots.guess[slot], slots.loss[slot], slots.number[slot] = terms
-            slots.renewed[slot] = -1
+        slot = self._slot_of(terms)
         self._call(kernels.reopen, slot, place, choice, outcome)
+        return slot
+
+    def put_back(self, terms: tuple[float, float, int] | None, choice: int) -> int:
+        """A departure that was taken back may have been played after all; the slot in which it is open again, or -1.
+
+        Everything that was proved so far is forgotten and proved again with it.
+        """
+        slot = self._slot_of(terms)
+        if slot >= 0:
+            self._call(kernels.put_back, slot, choice)
+        return slot
+
+    def _slot_of(self, terms: tuple[float, float, int] | None) -> int:
+        """A slot with the terms of a departure, -1 if there are none."""
+        if terms is None:
+            return -1
+        if not self._free:
+            self._grow()
+        slot, slots = self._free.pop(), self.arrays.slots
+        slots.guess[slot], slots.loss[slot], slots.number[slot] = terms
+        slots.renewed[slot] = -1
         return slot
 
     def review(self, plausible: Plausible) -> None:

@@ -281,6 +281,17 @@ def prove_again(ledger: Ledger) -> None:
 
 
 @njit
+def put_back(ledger: Ledger, slot: int, choice: int) -> None:
+    """A departure that was taken back may have been played after all: it stands in `slot`, with its guess and loss."""
+    slots, now = ledger.slots, ledger.now
+    slots.seen[slot], slots.value[slot] = UNSEEN, slots.loss[slot]
+    now[LOWEST] += slots.loss[slot]
+    now[OPEN] += 1.0
+    ledger.account.departures[choice] += 1
+    prove_again(ledger)
+
+
+@njit
 def reopen(ledger: Ledger, slot: int, place: int, choice: int, outcome: float) -> None:
     """Take back an outcome that `close` has settled; a departure stands in `slot` again, with its guess and loss."""
     account, slots, now = ledger.account, ledger.slots, ledger.now
