@@ -36,7 +36,7 @@ def tidy(name: str) -> str:
 
 def is_one_line(name: str) -> bool:
     """Whether a text is not empty, and has no characters that begin a line or control a terminal."""
-    return bool(name) and not {"Cc", "Zl", "Zp"} & {unicodedata.category(character) for character in name}
+    return bool(name) and not {"Cc", "Cs", "Zl", "Zp"} & {unicodedata.category(character) for character in name}
 
 
 class Inputs(Following):
@@ -100,6 +100,8 @@ class Inputs(Following):
 
     def _asked(self, site: int, key: str) -> int | None:
         """The decision for a key at a site, if one was made; older stores have keys that are not tidy."""
+        if any(unicodedata.category(character) == "Cs" for character in str(key)):  # half a character
+            return None
         found = self.store.decision_for(self.id, site, str(key))
         return found if found is not None else self.store.decision_for(self.id, site, tidy(str(key)))
 
@@ -229,7 +231,9 @@ def _known(names: tuple[str, ...] | None) -> str:
 
 
 def _number(value: Any) -> float:
-    """A number, or nan."""
+    """A number, or nan; yes and no are none."""
+    if isinstance(value, bool | np.bool_):
+        return float("nan")
     try:
         return float(value)
     except (TypeError, ValueError):
