@@ -47,7 +47,7 @@ class Plot:
             if rng.random() < 0.5
             else None
         )
-        self.rng, self.departed, self.asked, self.held, self.least = rng, 0, 0, True, np.inf
+        self.knows, self.rng, self.departed, self.asked, self.held, self.least = knows, rng, 0, 0, True, np.inf
         self.store = sf.live.open(path, Clock())
         self.advisor = self.store.create_deployment(
             "plot", space=SPACE, baseline=sf.Baseline(sf.Policy.always(SPACE, 0), SURE, np.zeros(1)), alpha=0.1,
@@ -103,7 +103,7 @@ def a_departure_turns(plot, steps):
     """It has won every time, and always loses from a third of the time on."""
     rng, advisor, late = plot.rng, plot.advisor, []
     turns = steps // 3
-    notices, waits = turns + int(rng.integers(steps // 4)), bool(rng.random() < 0.5)
+    notices, waits = turns + int(rng.integers(steps // 4)), not plot.knows  # a set needs complete outcomes
     for t in range(steps):
         for j in range(len(plot.sites)):
             decision, reward = plot.ask(j, 1.0 if t < turns else 0.0)
@@ -112,7 +112,7 @@ def a_departure_turns(plot, steps):
             else:
                 advisor.tell(decision, reward=reward, next_state=0)
         if t == notices:
-            advisor.trust(keep_since=int(rng.choice([0, plot.store.last])), who="Ada")
+            advisor.trust(keep_since=0 if plot.knows else int(rng.choice([0, plot.store.last])), who="Ada")
         if t == steps - 10:
             for i in rng.permutation(len(late)):
                 advisor.tell(late[i][0], reward=late[i][1], next_state=0)
