@@ -1,4 +1,4 @@
-"""Rewards step by step once a distribution stands still: against the same recursion, every step of it, in long doubles."""
+"""Rewards step by step once a distribution stands still: against every step of the same recursion, in long doubles."""
 
 import numpy as np
 import pytest

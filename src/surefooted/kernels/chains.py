@@ -41,11 +41,11 @@ def accumulate_rewards(chain: Table, earned: Floats, x: Floats, out: Floats) -> 
     `x` [S] is the distribution of the state before the first step, and after the call that after the last; `earned` [2]
     is the sum so far and its rounding error (Kahan), updated likewise.
 
-    Sweeps end once x is what it was some steps before, as `stands_still` says (Brent 1980 for which x to compare with).
-    From then on the rewards of the steps between repeat, on periodic chains too. If x' <= (1 + ε) x + a in each entry,
-    then x' P <= (1 + ε) x P + a P. So each repetition changes what a step earns by at most a share STILL, and by S FAINT
-    times the largest reward. There are at most REPEATS repetitions: the relative error is at most 1e-12, but for
-    rounding.
+    Sweeps end once x is what it was some steps before, as `stands_still` says (Brent 1980 for which x to compare it
+    with). From then on the rewards of the steps between repeat, on periodic chains too. If x' <= (1 + ε) x + a in each
+    entry, then x' P <= (1 + ε) x P + a P. So each repetition changes what a step earns by at most a share STILL, and by
+    S FAINT times the largest reward. There are at most REPEATS repetitions: the relative error is at most 1e-12, but
+    for rounding.
     """
     n, steps = len(x), len(out)
     image, kept, rewards = np.empty(n), x.copy(), np.empty(steps)
