@@ -73,6 +73,32 @@ def test_a_rare_exit_is_not_taken_for_standing_still(leave, worth):
     np.testing.assert_allclose(out, worth * t + (1 - worth) * stayed, rtol=2e-12)
 
 
+def test_a_drift_of_all_probabilities_is_no_rounding():
+    """Half of the mass leaks by less than STILL in a step, and by 2e-11 over the run."""
+    steps, leave = 200_000, 2.0**-52
+    x, earned, out = np.array([0.5, 0.5]), np.zeros(2), np.empty(steps)
+    chains.accumulate_rewards(table_of([[1 - leave, leave], [0, 1]], [1.0, 0.0]), earned, x, out)
+    t = np.arange(1.0, steps + 1)
+    np.testing.assert_allclose(out, -0.5 * np.expm1(t * np.log1p(-leave)) / leave, rtol=2e-12)
+
+
+@both
+def test_what_leaks_counts_where_nothing_else_pays(kernel):
+    """1e-17 leaks in each step, less than the rounding of what is left."""
+    x, earned, out = np.array([1.0, 0.0]), np.zeros(2), np.empty(1_000)
+    kernel(table_of([[1.0, 1e-17], [0, 1]], [0.0, 1.0]), earned, x, out)
+    t = np.arange(1_000.0)
+    np.testing.assert_allclose(out, 1e-17 * t * (t + 1) / 2, rtol=1e-12)
+
+
+@both
+def test_what_drains_unnoticed_is_followed_if_only_it_pays(kernel):
+    """All other mass gains less than rounding."""
+    x, earned, out = np.array([1e-16, 1.0]), np.zeros(2), np.empty(500)
+    kernel(table_of([[0.9, 0.1], [0, 1]], [1.0, 0.0]), earned, x, out)
+    np.testing.assert_allclose(out, 1e-15 * (1 - 0.9 ** np.arange(1.0, 501)), rtol=1e-11)
+
+
 @pytest.mark.parametrize("back", [1e-3, 1e-8])
 def test_two_cycles_that_hardly_meet(back):
     """Periods 2 and 3, and rare ways between them: still at first sight, and far from it over the whole run."""
