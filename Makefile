@@ -13,7 +13,7 @@ CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_
 SHARE := 1
 LOWEST := $(VENV)-lowest/bin
 LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service service_page
+BENCHMARKS := exact evi oracle pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service service_page
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-live demo-service docs test verify release versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
