@@ -125,8 +125,8 @@ def test_what_is_stored_is_what_was_computed(name, tmp_path):
     problem = sf.problems.make(name)
     made = Truth.of(study, problem)
     place = folder.Folder.prepare(tmp_path / "out", study)
-    place.save_truth(made)
-    read = place.truth()
+    place.save_truth(problem.name, made)
+    read = place.truths()[problem.name]
     assert np.array_equal(read.step, study.recorded) and np.array_equal(read.baseline_regret, made.baseline_regret)
     assert read.printed == made.printed and {fact.paper for fact in made.printed} <= {*problem.paper.values()}
     assert (read.sketch.title, read.sketch.measure) == (made.sketch.title, made.sketch.measure)

@@ -30,13 +30,21 @@ UNREADABLE = (OSError, pa.ArrowException, KeyError, TypeError, ValueError, Attri
 
 
 class Part(NamedTuple):
-    """One run, as its file holds it: its row, its curve, the study and task it is of, and whether it has a digest."""
+    """One run, as its file holds it.
+
+    - `row`, `curve`: what it is; the curve has the columns of CURVE.
+    - `study`, `task`: the study that made it, and its task.
+    - `setting`, `source`: the key of its setting, and the source of code that it ran; empty in older versions.
+    - `has_digest`: whether its file has a digest.
+    """
 
     row: dict[str, Any]
-    curve: pa.Table  # with the columns of CURVE
+    curve: pa.Table
     study: str
     task: str
     has_digest: bool
+    setting: str = ""
+    source: str = ""
 
 
 class Tables(NamedTuple):
@@ -82,8 +90,9 @@ def decode(source: Any, name: Path) -> Part:
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
         row = {column: row.get(column) for column in RUNS.names}
-        study, task = str(content.get("study")), str(content.get("task"))
-        return Part(row, _whole(curve, CURVE, columns.CURVE), study, task, "digest" in content)
+        row["version"] = str(content.get("version"))
+        study, task, setting, source = (str(content.get(key, "")) for key in ("study", "task", "setting", "source"))
+        return Part(row, _whole(curve, CURVE, columns.CURVE), study, task, "digest" in content, setting, source)
     except UNREADABLE as error:
         raise UnreadableFile(f"{name} is not a complete part: {error}") from error
 

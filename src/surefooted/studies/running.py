@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from surefooted import own_code
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies import lock
 from surefooted.studies.attempts import Failure, LostCluster, Outcome
@@ -64,10 +65,13 @@ def run_study(
     jobs = _cores() if jobs is None else jobs
     if jobs < 1:
         raise InvalidInput("this study cannot be run", [f"jobs {jobs} must be at least 1"])
-    wanted = tasks(study, shard)
+    tasks(study, shard)  # a shard that does not exist is refused before anything is written
     play = engine(engine_name)
-    problem = check(study, allow_code)
+    problems = check(study, allow_code)
+    if study.code:
+        study = study.changed(sources={name: own_code.source(name) for name in study.code})
     folder = Folder.admit(out, study, resume)
+    wanted, study = tasks(folder.study.changed(realisations=study.realisations), shard), folder.study
     again = ["surefooted", "run", str(folder.path / "study.toml"), "--out", str(folder.path)]
     again += ["--engine", engine_name] if engine_name != "local" else []
     again += ["--address", address] if address is not None else []
@@ -75,10 +79,11 @@ def run_study(
     again += ["--allow-code"] if study.code else []
     with lock.writing(folder.path, shard):
         folder.begin()
-        truth = folder.truth()
-        if truth is None:
-            truth = Truth.of(study, problem)
-            folder.save_truth(truth)
+        truths = folder.truths()
+        for on, problem in problems.items():
+            if on not in truths:
+                truths[on] = Truth.of(study, problem)
+                folder.save_truth(on, truths[on])
         done, damaged = folder.finished(wanted)
         todo = [task for task in wanted if task not in done]
         display = Display(study, todo, done, quiet)
@@ -91,7 +96,7 @@ def run_study(
             tables = folder.combine()
     if failures:
         raise SurefootedError(_report(study, folder, failures))
-    return Results.of(folder, tables, truth)
+    return Results.of(folder, tables, truths)
 
 
 def _collect(outcomes: Iterator[Outcome], folder: Folder, display: Display, again: list[str]) -> dict[Task, Failure]:
@@ -171,7 +176,7 @@ def _report(study: StudySpec, folder: Folder, failures: dict[Task, Failure]) -> 
     shown: Sequence[tuple[Task, Failure]] = list(failures.items())[:5]
     lines = [f"{len(failures)} runs failed; the others are kept in {folder.path}"]
     for task, failure in shown:
-        label = study.settings[task.setting].label
+        label = study.setting(task.setting).label
         where = _errors(folder) / f"{task.name}.txt"
         lines.append(f"  - {label}, realisation {task.realisation}: {failure.reason} (more in {where})")
     return "\n".join(lines)
