@@ -74,47 +74,47 @@ def _figures_of(
 ) -> list[Path]:
     """Draw the figures of one problem."""
     many, written = len(results.settings) > MANY, list[Path]()
+    wide = inches or (9.0 if many else 5.2)
     for name, draw in FIGURES.items():
-        figure = Figure(figsize=(9.0, 4.5) if many and inches is None else None, layout="constrained")
+        figure = Figure(figsize=(wide, max(2.0, 0.6 * wide if not many else 4.0)), layout="constrained")
         ax = figure.subplots()
         draw(ax, results)
-        if inches is not None:
-            _legend_below(figure, [ax], inches)
+        _legend_below(figure, [ax])
         written += save(figure, folder / f"{prefix}{name}", formats)
-    stacked = inches is not None and inches < 5
-    height = 3.5 if not many else 3.5 + 0.07 * len(results.settings)
-    size = (12.5, height) if inches is None else (inches, 2.0 * inches if stacked else 0.36 * inches)
-    figure = Figure(figsize=size, layout="constrained")
+    stacked, wide = inches is not None and inches < 5, inches or 12.5
+    height = 1.9 * wide if stacked else max(2.4, 3.0 if inches is None else 0.3 * wide)
+    figure = Figure(figsize=(wide, height + (0.05 * len(results.settings) if many else 0)), layout="constrained")
     axes = list(figure.subplots(3, 1) if stacked else figure.subplots(1, 3))
     regret(axes[0], results)
     margin(axes[1], results, results.study.initial)
     violations(axes[2], results)
-    if many or inches is not None:
-        _legend_below(figure, axes, inches or size[0])
+    _legend_below(figure, axes)
     title = results.study.title or results.study.name
     title += f": {results.problems[0]}" if prefix else ""
     if inches is None:  # in a paper, the caption says it
         figure.suptitle(literally(title))
     written += save(figure, folder / f"{prefix}overview", formats)
     if results.truth is not None and results.truth.sketch is not None:
-        written += save(draw_sketch(results.truth.sketch), folder / f"{prefix}problem", formats)
+        picture = draw_sketch(results.truth.sketch, width=inches)
+        written += save(picture, folder / f"{prefix}problem", formats)
     return written
 
 
-def _legend_below(figure: Figure, axes: Sequence["Axes"], inches: float) -> None:
-    """One legend below all axes, in place of one in each."""
+def _legend_below(figure: Figure, axes: Sequence["Axes"]) -> None:
+    """One legend below all axes, in place of one in each; the figure grows by it."""
     found = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    named = {label for label in found if f"{label} [" not in "".join(found)}  # a figure may name the conditions, too
+    shown = {label: line for label, line in found.items() if not any(f"{label} [" in other for other in found)}
     for ax in axes:
         if (legend := ax.get_legend()) is not None:
             legend.remove()
         if len(axes) > 1:
             ax.locator_params(axis="x", nbins=4)
-    shown = {label: handle for label, handle in found.items() if label in named}
-    if shown:
-        longest = max(map(len, shown))
-        columns = max(1, min(len(shown), int(inches * 72 / (4.2 * longest + 32))))
-        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns, fontsize=7)
+    if not shown:
+        return
+    wide, height = figure.get_size_inches()
+    columns = max(1, min(len(shown), int(wide * 72 / (4.2 * max(map(len, shown)) + 32))))
+    figure.set_size_inches(wide, height + 0.15 * -(-len(shown) // columns))
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns, fontsize=7)
 
 
 def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] = ("png", "pdf")) -> list[Path]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ALWAYS = "always the baseline"
 BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
 WIDE = 16  # letters that fit below a bar
+LINEAR = 10.0  # margins up to this are shown on a linear scale
 MANY = 8  # curves whose legend fits inside a figure
 BINS = 60  # over which the share of baseline play is averaged: a single decision is all or nothing
 
@@ -44,16 +45,17 @@ def violations(ax: "Axes", results: Results) -> None:
     many = len(labels) > MANY or max(map(len, ", ".join(labels).split(", "))) > WIDE
     for i, setting in enumerate(results.settings):
         mean, half = interval(100 * results.column(setting, named.column(setting, "violations_initial")))
+        known = np.isfinite(half)
+        around = np.array([[min(half, mean)], [min(half, 100 - mean)]]) if known else np.zeros((2, 1))  # a share
+        end = float(mean + around[1, 0])
         if many:  # horizontal bars, one below the other
-            end = float(mean) + (float(half) if np.isfinite(half) else 0.0)
-            ax.barh(i, float(mean), color=_colour(setting), height=0.6, xerr=half if np.isfinite(half) else None)
+            ax.barh(i, float(mean), color=_colour(setting), height=0.6, xerr=around if known else None)
             ax.annotate(f"{float(mean):.3g} %", (end, i), textcoords="offset points", xytext=(4, 0), va="center")
             continue
         ax.bar(i, float(mean), color=_colour(setting), width=0.6)
-        if np.isfinite(half):
-            ax.errorbar(i, float(mean), yerr=float(half), color="black", capsize=3, linewidth=1)
-        top = float(mean) + (float(half) if np.isfinite(half) else 0.0)
-        ax.annotate(f"{float(mean):.3g} %", (i, top), textcoords="offset points", xytext=(0, 4), ha="center")
+        if known:
+            ax.errorbar(i, float(mean), yerr=around, color="black", capsize=3, linewidth=1)
+        ax.annotate(f"{float(mean):.3g} %", (i, end), textcoords="offset points", xytext=(0, 4), ha="center")
         for claim in results.study.claims:
             if claim.agent == setting.agent and claim.column == "violations_initial":
                 ax.plot([i - 0.38, i + 0.38], [100 * claim.value] * 2, color="black", linestyle=":", linewidth=1.2)
@@ -88,7 +90,8 @@ def margin(ax: "Axes", results: Results, last: int | None = None) -> None:
         least = results.curve(setting, named.column(setting, "margin_min"))[1].min(axis=0)
         ax.plot(steps[inside], least[inside], color=_colour(setting), linewidth=0.6, alpha=0.8)
     ax.axhline(0, color="black", linewidth=1)
-    ax.set_yscale("symlog", linthresh=10)
+    if np.abs(ax.get_ylim()).max() > LINEAR:
+        ax.set_yscale("symlog", linthresh=LINEAR)
     label = f"margin{named.on_axis} (thin: smallest)"
     ax.set(xlabel=_axis(results), ylabel=results.in_unit(label), xlim=(0, last or results.study.length))
     _legend(ax, "lower right")
@@ -106,7 +109,7 @@ def baseline_share(ax: "Axes", results: Results) -> None:
         width = np.diff(np.r_[0, steps])
         share = 100 * np.diff(np.c_[np.zeros(len(kept)), kept], axis=1) / width
         _band(ax, steps, share, setting)
-    ax.set(xlabel=_axis(results), ylabel="played with the baseline (%)", xlim=(0, results.study.length), ylim=(0, 105))
+    ax.set(xlabel=_axis(results), ylabel="baseline played (%)", xlim=(0, results.study.length), ylim=(0, 105))
     _legend(ax, "upper right")
 
 

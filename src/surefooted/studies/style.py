@@ -55,7 +55,7 @@ def styled(width: float | None = None) -> Iterator[None]:
         matplotlib.rcParams.update(STYLE)
         if width is not None:
             small: Any = {"font.size": 8, "legend.fontsize": 7, "lines.linewidth": 1.2, "axes.titlesize": 8}
-            matplotlib.rcParams.update(small | {"figure.figsize": (width, max(2.2, 0.62 * width))})
+            matplotlib.rcParams.update(small)
         yield
 
 
