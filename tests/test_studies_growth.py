@@ -5,12 +5,25 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from surefooted import own_code, studies
 from surefooted.errors import InvalidInput, SurefootedError
-from surefooted.studies import engines, figures, report, spec, statistics
+from surefooted.studies import (
+    building,
+    display,
+    engines,
+    figures,
+    parts,
+    report,
+    spec,
+    statistics,
+    tables,
+    validity,
+    warming,
+)
 from surefooted.studies.paper import NAMES
 
 OLD = Path(__file__).parent / "studies" / "old"
@@ -343,3 +356,158 @@ def test_a_directory_of_the_version_before_is_read_and_grows(tmp_path, ran):
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["identities"] == sorted(
         {before.study.identity, grown.study.identity}
     )
+
+
+# -- what tables and reports say --------------------------------------------------------------------------------------
+
+
+def test_runs_of_two_versions_of_the_package_are_told_apart(tmp_path, monkeypatch):
+    studies.run_study(study_of(), tmp_path / "out")
+    monkeypatch.setattr("surefooted.studies.realisation.__version__", "9.9")
+    found = studies.run_study(study_of(realisations=3), tmp_path / "out")
+    assert found.versions == {"0.1.0": 6, "9.9": 3}
+    said = "Different versions of surefooted made these runs, see the column `version`: 6 by 0.1.0, 3 by 9.9."
+    assert said in found.remarks and said in studies.load(tmp_path / "out").remarks
+    assert found.runs["version"].to_pylist() == ["0.1.0", "0.1.0", "9.9"] * 3
+
+
+@pytest.mark.parametrize(
+    ("agent", "condition", "words"),
+    [
+        ({"kind": "UCRL2"}, None, "promises nothing"),
+        ({"kind": "CUCRL2"}, "replay", "proved"),
+        ({"kind": "CUCRL2", "confidence": "simplified_bernstein"}, "replay", "simplified_bernstein is no valid set"),
+        ({"kind": "CUCRL2", "confidence": "simplified_bernstein"}, "decisions", "proved"),  # no set in its proof
+        ({"kind": "CUCRL2", "bounded": False}, "decisions", "rewards may leave"),
+        ({"kind": "CUCRL2", "bounded": False, "confidence": "hoeffding"}, "replay", "proved"),
+        ({"kind": "CUCRL2", "bounded": False, "knowledge": ["rewards"]}, "replay", "proved"),
+        ({"kind": "CUCRL2", "strict": False}, "replay", "strict = false"),
+        ({"kind": "CUCRL2", "confidence": "mine:set"}, "replay", "its set is own code"),
+        ({"kind": "mine:Agent"}, "replay", "own code"),
+        (
+            {"kind": "CUCBVI", "learner": {"kind": "EULER", "confidence": "simplified_bernstein"}},
+            "replay",
+            "no valid set",
+        ),
+    ],
+)
+def test_a_guarantee_is_proved_or_not_as_the_documents_say(agent, condition, words):
+    (setting,) = study_of(agents={"a": agent}).settings
+    said = validity.proof(setting, condition)
+    assert said == words if words in ("proved", "promises nothing") else words in said and said.startswith("not ")
+
+
+def test_pairs_are_compared_realisation_by_realisation(wide):
+    rows = tables.comparisons(wide)
+    assert [(row["problem"], row["setting"], row["against"]) for row in rows] == [
+        (s.on, s.label, "UCRL2, seed = 3") for s in wide.settings if s.label != "UCRL2, seed = 3"
+    ]
+    first, other = wide.settings[0], wide.settings[2]
+    column = statistics.regret_column([wide.by_problem()[0]])
+    more = wide.column(other, column) - wide.column(first, column)
+    assert rows[1]["difference"] == pytest.approx(more.mean()) and rows[1]["less"] == (more < 0).mean()
+    # five intervals for one problem: t with 1 degree of freedom at 1 - 0.05 / 5 / 2 is tan(π (0.495)) = 63.657
+    assert rows[1]["half"] == pytest.approx(63.6567 * more.std(ddof=1) / 2**0.5, rel=1e-5)
+
+
+def test_tables_for_latex_hold_what_people_wrote(wide):
+    text = tables.all_latex(wide)
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2 and r"\toprule" in text
+    assert tables.latex((["a_b", "x"], [["50 %", "-1"], ["α & β", "±\u202f"]])).splitlines()[3:8] == [
+        r"\toprule",
+        r"a\_b & x \\",
+        r"\midrule",
+        r"50 \% & $-$1 \\",
+        r"$\alpha$ \& β & $\pm$\, \\",
+    ]
+    lines = text.splitlines()
+    (head,) = (line for line in lines if line.startswith("setting"))
+    assert {line.count("&") for line in lines if line.startswith("riverswim: ")} == {head.count("&")}
+
+
+@pytest.mark.parametrize(("width", "inches"), [("single", 3.35), ("double", 6.9), (5.0, 5.0)])
+@pytest.mark.slow
+def test_figures_for_a_column_have_its_width(wide, width, inches, tmp_path):
+    from matplotlib.image import imread
+
+    for path in figures.make_figures(wide, tmp_path, ("png",), width):
+        assert imread(path).shape[1] == pytest.approx(200 * inches, abs=1), path.name
+
+
+def test_a_width_that_no_column_has_is_refused(wide, tmp_path):
+    for width in ("wide", 0.1, 400):
+        with pytest.raises(InvalidInput, match="single, double, or 1 to 40 inches"):
+            figures.make_figures(wide, tmp_path, ("png",), width)
+
+
+def test_each_figure_is_drawn_once_for_each_format(wide, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn, real = [], Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda self, renderer: (drawn.append(self), real(self, renderer))[1])
+    (part, _) = wide.by_problem()
+    with figures.styled():
+        figure = Figure(layout="constrained")
+        figures.regret(figure.subplots(), part)
+        written = figures.save(figure, tmp_path / "a", ("png", "pdf", "svg"))
+    assert len(drawn) == len(written) == 3
+    assert b"/FontFile2" in written[1].read_bytes() and b"<text" not in written[2].read_bytes()
+
+
+# -- many runs --------------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_taken_from_the_tables_if_their_parts_are_unchanged(tmp_path, monkeypatch):
+    made = studies.run_study(study_of(), tmp_path / "out")
+    read = []
+    real = parts.decode
+    told = lambda source, name: (read.append(name), real(source, name))[1]  # noqa: E731
+    monkeypatch.setattr("surefooted.studies.folder.decode", told)
+    again = studies.run_study(study_of(), tmp_path / "out")
+    assert read == [] and again.runs.equals(made.runs)
+    assert repr(again.curves.to_pydict()) == repr(made.curves.to_pydict())
+    file = tmp_path / "out" / "parts" / "001-000001.parquet"
+    file.write_bytes(file.read_bytes())
+    assert studies.run_study(study_of(), tmp_path / "out").runs.equals(made.runs)
+    assert [path.name for path in read] == [file.name] and studies.verify(tmp_path / "out") == []
+
+
+def test_workers_find_compiled_what_they_need(tmp_path, monkeypatch):
+    from surefooted.kernels import cache
+
+    monkeypatch.setattr("surefooted.studies.warming.places", lambda: cache.Places([tmp_path], tmp_path, True))
+    study = study_of()
+    problems = building.check(study)
+    assert warming.warm_up(study, problems) == 2 and warming.warm_up(study, problems) == 0  # α needs no other kernel
+    assert warming.warm_up(study_of(agents={"u": {"kind": "UCRL2", "confidence": "bernstein"}}), problems) == 1
+    assert warming.warm_up(study_of(agents={"mine": {"kind": "nowhere:Mine"}}), problems) == 0
+
+
+def test_a_notebook_shows_progress_as_a_table_that_is_replaced(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, cell):
+            shown.append((repr(cell), cell._repr_html_()))
+
+    def put(cell, display_id):
+        shown.append((repr(cell), cell._repr_html_()))
+        return Handle()
+
+    fake = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1), display=SimpleNamespace(display=put))
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    study = study_of(agents={"ucrl2": ucrl2() | {"label": "<script>"}})
+    progress = display.Display(study, spec.tasks(study), {}, quiet=False)
+    with progress.showing():
+        progress.finished({"setting": 0, "violations_total": 1})
+    assert [line for line, _ in shown] == ["small: 0 of 2 runs", "small: 1 of 2 runs"]
+    assert (
+        "&lt;script&gt;" in shown[1][1] and "<script" not in shown[1][1] and "<td>1 of 2</td><td>1</td>" in shown[1][1]
+    )
+
+
+def test_a_problem_draws_itself_as_a_picture_that_notebooks_show():
+    import surefooted as sf
+
+    for problem in (sf.problems.riverswim(), sf.problems.gridworld(), sf.problems.garnet(n_states=60, seed=1)):
+        assert problem.draw(state=1)._repr_png_()[:8] == b"\x89PNG\r\n\x1a\n"

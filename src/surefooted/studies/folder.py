@@ -21,8 +21,20 @@ import pyarrow.parquet as pq
 from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.studies import growth, lock
 from surefooted.studies.manifest import differences, manifest, session
-from surefooted.studies.parts import NO_DIGEST, UNREADABLE, Part, Tables, combined, completed, decode, digest, fault
+from surefooted.studies.parts import (
+    NO_DIGEST,
+    UNREADABLE,
+    Part,
+    Tables,
+    combined,
+    completed,
+    decode,
+    digest,
+    fault,
+)
 from surefooted.studies.reading import read_resolved
+from surefooted.studies.recall import recalled, stamp, stamped
+from surefooted.studies.settings import Setting
 from surefooted.studies.spec import StudySpec, Task, tasks
 from surefooted.studies.truth import Truth
 from surefooted.tables import files
@@ -40,6 +52,8 @@ class Folder:
         self.path, self.study = Path(path), study
         self.remarks: list[str] = []  # what readers should know: files that are not as they were written
         self._parts: dict[Task, Part] = {}  # read or saved already
+        self._stamps: dict[Task, tuple[int, int]] = {}  # of their files
+        self._has_recalled = False
         self._known = self._identities() | {study.identity}
 
     @classmethod
@@ -134,14 +148,24 @@ class Folder:
         """Write the file of a run that has just finished, and return what is in it."""
         part = self._checked(task, pa.BufferReader(content))
         write(self.file(task), content)
-        self._parts[task] = part
+        self._parts[task], self._stamps[task] = part, stamp(self.file(task).stat())
         return part
 
     def part(self, task: Task) -> Part:
         """A finished run; an error that says why, if its file is incomplete or of another study."""
         if task not in self._parts:
+            self._stamps[task] = stamp(self.file(task).stat())
             self._parts[task] = self._checked(task, self.file(task))
         return self._parts[task]
+
+    def recall(self) -> None:
+        """Take runs from the tables, if their parts are as they were when the tables were written: see `recall.py`."""
+        held = {} if self._has_recalled else recalled(self.path, self.study, self._known)
+        self._has_recalled = True
+        for task, (part, written) in held.items():
+            if task not in self._parts:
+                self._parts[task] = part._replace(row=part.row | _named(self.study.setting(task.setting)))
+                self._stamps[task] = written
 
     def _checked(self, task: Task, source: Any) -> Part:
         """The part in a file or a buffer."""
@@ -157,14 +181,13 @@ class Folder:
             raise UnreadableFile(f"{self.file(task)} does not belong here: {said}")
         if part.setting and part.source != setting.source:
             raise EditedSource(f"{self.file(task)} was made by other source code")
-        row = {"problem": setting.on, "agent": setting.agent, "label": setting.label, "setting": setting.index}
-        return part._replace(row=part.row | row)
+        return part._replace(row=part.row | _named(setting))
 
     def finished(self, wanted: Iterable[Task]) -> tuple[dict[Task, Part], list[str]]:
         """The finished runs, and what is wrong with the files of those that must be run again."""
-        parts, faults = {}, []
+        parts, faults, here = {}, [], set(self._dates())
         for task in wanted:
-            if self.file(task).exists():
+            if task.name in here:
                 try:
                     parts[task] = self.part(task)
                 except EditedSource:  # `growth.news` has said so, for all runs of the setting
@@ -245,16 +268,23 @@ class Folder:
 
     def combine(self, is_written: bool = True) -> Tables:
         """The tables of the parts that are here; first curves.parquet and then runs.parquet are written."""
+        self.recall()
         every = sorted(tasks(self.study), key=lambda task: (task.setting, task.realisation))
         parts, damaged = self.finished(every)
         self.remarks += [f"{said}; this run is left out" for said in damaged]
         tables = combined([*parts.values()], self.study.identity)
+        tables = tables._replace(runs=stamped(tables.runs, self.study, [self._stamps[task] for task in parts]))
         if is_written:
             for name in ("curves", "runs"):
                 sink = pa.BufferOutputStream()
                 pq.write_table(getattr(tables, name), sink, compression="zstd")
                 write(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
         return completed(*tables)
+
+
+def _named(setting: Setting) -> dict[str, Any]:
+    """What a row calls its setting: names may change while the run stays the same."""
+    return {"problem": setting.on, "agent": setting.agent, "label": setting.label, "setting": setting.index}
 
 
 def _run_names(runs: pa.Table) -> set[str]:

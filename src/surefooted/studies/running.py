@@ -14,12 +14,13 @@ from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies import lock
 from surefooted.studies.attempts import Failure, LostCluster, Outcome
 from surefooted.studies.building import check
-from surefooted.studies.display import Display
+from surefooted.studies.display import Display, in_notebook
 from surefooted.studies.engines import engine
 from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
 from surefooted.studies.truth import Truth
+from surefooted.studies.warming import warm_up
 from surefooted.tables.files import write
 
 
@@ -39,7 +40,7 @@ def run_study(
     shard: tuple[int, int] = (1, 1),
     resume: bool = True,
     allow_code: bool = False,
-    quiet: bool = True,
+    quiet: bool | None = None,
 ) -> Results:
     """Run a study in a directory and return its results; runs that are finished already are kept.
 
@@ -51,7 +52,7 @@ def run_study(
     - `shard`: (i, n) runs only every n-th run, starting with the i-th.
     - `resume`: False refuses a directory that holds the same study already.
     - `allow_code`: True runs the code that the study names as `package.module:name`; it can do whatever you can do.
-    - `quiet`: False shows progress.
+    - `quiet`: False shows progress; by default only notebooks do.
 
     >>> import surefooted as sf
     >>> agents = {"ucrl2": {"kind": "UCRL2"}}
@@ -84,13 +85,17 @@ def run_study(
             if on not in truths:
                 truths[on] = Truth.of(study, problem)
                 folder.save_truth(on, truths[on])
+        folder.recall()
         done, damaged = folder.finished(wanted)
         todo = [task for task in wanted if task not in done]
-        display = Display(study, todo, done, quiet)
+        display = Display(study, todo, done, not in_notebook() if quiet is None else quiet)
         folder.remarks += [f"{fault}; this run is repeated" for fault in damaged]
         for line in folder.remarks:
             display.say(line)
-        outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
+        jobs = min(jobs, max(1, len(todo)))
+        if jobs > 1 and engine_name == "local":
+            warm_up(study, problems)
+        outcomes = play(study, todo, jobs, address) if todo else iter(())
         failures = _collect(outcomes, folder, display, again)
         with lock.replacing_tables(folder.path):
             tables = folder.combine()
