@@ -586,5 +586,5 @@ def test_the_report_says_the_tables_numbers(small, tmp_path):
 
 def test_twenty_settings_all_look_different():
     setting = study_of(SMALL).settings[0]
-    looks = {str(figures._line(replace(setting, index=i))) for i in range(20)}
+    looks = {str(figures._line(replace(setting, look=i))) for i in range(20)}
     assert len(looks) == 20

@@ -227,6 +227,7 @@ def wide(tmp_path_factory):
 
 def test_several_problems_are_run_stored_and_told_apart(wide, tmp_path):
     assert wide.problems == ["riverswim", "short river"] and wide.runs.num_rows == 24
+    assert len({s.look for s in wide.settings}) == 6  # an agent has one colour on both problems
     assert set(wide.truths) == {*wide.problems} and wide.truth is None and wide.lack == ""
     assert [part.truth is wide.truths[on] for on, part in zip(wide.problems, wide.by_problem(), strict=True)] == [
         True

@@ -139,7 +139,7 @@ def compare(several: Sequence[Results], out: str | Path, formats: Sequence[str] 
                         column = named.column(setting, name)
                         label += f" [{named.conditions[setting.index]}]" if mixed else ""
                     steps, curves = results.curve(setting, column)
-                    shown = replace(setting, index=i, label=label)
+                    shown = replace(setting, look=i, label=label)
                     _band(ax, steps, curves, shown)
                     i += 1
             ax.set(xlabel=units.copy().pop(), ylabel=common_unit(several, REGRETS.get(column, name)))

@@ -168,12 +168,12 @@ def _legend(ax: "Axes", where: Any) -> None:
 
 
 def _line(setting: Setting) -> dict[str, Any]:
-    turn = setting.index + setting.index // len(COLOURS)  # a colour that is used again gets another dash
+    turn = setting.look + setting.look // len(COLOURS)  # a colour that is used again gets another dash
     return {"color": _colour(setting), "linestyle": DASHES[turn % len(DASHES)]}
 
 
 def _colour(setting: Setting) -> str:
-    return COLOURS[setting.index % len(COLOURS)]
+    return COLOURS[setting.look % len(COLOURS)]
 
 
 def _axis(results: Results) -> str:

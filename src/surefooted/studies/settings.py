@@ -32,6 +32,7 @@ class Setting:
     - `problem`, `spec`, `seed`: the problem, the agent and the seed, with the values of the grid.
     - `key`: a hash of everything that its runs depend on, except the source of code that the study names.
     - `source`: a hash of that source; empty if there is none.
+    - `look`: the number of its colour in figures: the same on every problem.
     """
 
     index: int
@@ -44,6 +45,7 @@ class Setting:
     seed: int
     key: str
     source: str = ""
+    look: int = 0
 
     @property
     def code(self) -> list[str]:
@@ -68,8 +70,15 @@ def settings_of(study: "StudySpec") -> list[Setting]:
                     found.append(Setting(0, name, alpha, label, on, problem_here, spec, drawn, ""))
     keys = _distinct([_key(study, setting) for setting in found])
     numbers = numbering(keys, study.numbers or {})
+    looks: dict[str, int] = {}
     return [
-        replace(setting, index=numbers[key], key=key, source=_source(study, setting))
+        replace(
+            setting,
+            index=numbers[key],
+            key=key,
+            source=_source(study, setting),
+            look=looks.setdefault(setting.label, numbers[key]),
+        )
         for setting, key in zip(found, keys, strict=True)
     ]
 
