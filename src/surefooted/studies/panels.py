@@ -108,7 +108,7 @@ def baseline_share(ax: "Axes", results: Results) -> None:
         steps, kept = steps[ends], kept[:, ends]
         width = np.diff(np.r_[0, steps])
         share = 100 * np.diff(np.c_[np.zeros(len(kept)), kept], axis=1) / width
-        _band(ax, steps, share, setting)
+        _band(ax, steps, share, setting, (0.0, 100.0))
     ax.set(xlabel=_axis(results), ylabel="baseline played (%)", xlim=(0, results.study.length), ylim=(0, 105))
     _legend(ax, "upper right")
 
@@ -145,11 +145,15 @@ FIGURES: dict[str, Callable[["Axes", Results], None]] = {
 }
 
 
-def _band(ax: "Axes", steps: Floats, curves: Floats, setting: Setting) -> None:
+def _band(
+    ax: "Axes", steps: Floats, curves: Floats, setting: Setting, within: tuple[float, float] = (-np.inf, np.inf)
+) -> None:
+    """A mean and the band of its interval, which is cut to the values that can be."""
     mean, half = interval(curves)
     ax.plot(steps, mean, **_line(setting), label=_words(setting))
     if np.all(np.isfinite(half)):
-        ax.fill_between(steps, mean - half, mean + half, color=_colour(setting), alpha=0.2, linewidth=0)
+        band = np.clip(mean - half, *within), np.clip(mean + half, *within)
+        ax.fill_between(steps, *band, color=_colour(setting), alpha=0.2, linewidth=0)
 
 
 def _words(setting: Setting) -> str:

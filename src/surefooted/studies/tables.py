@@ -72,7 +72,7 @@ def comparisons(results: Results) -> list[dict[str, Any]]:
 def of_comparisons(results: Results) -> Cells:
     """A line for each comparison."""
     several = len(results.problems) > 1
-    words = results.in_unit(f"{REGRETS[regret_column([results])]} more than it")
+    words = results.in_unit(f"more {REGRETS[regret_column([results])]}")
     head = [*(["problem"] if several else []), "setting", "against", "pairs", words, "pairs with less"]
     lines = []
     for row in comparisons(results):
