@@ -45,23 +45,36 @@ def test_the_files_of_a_study_keep_their_layout():
     assert (
         parts.RUNS.names
         == (
-            "agent label alpha setting realisation seed steps episodes baseline_steps distinct_policies regret "
+            "problem agent label alpha setting realisation seed steps episodes baseline_steps distinct_policies regret "
             "pseudo_regret decisions_regret condition violations_initial violations_total min_margin first_violation "
             "decisions_violations_initial decisions_violations_total decisions_min_margin decisions_first_violation "
             "each_violations_initial each_violations_total each_min_margin each_first_violation "
-            "seconds"
+            "seconds version"
         ).split()
     )
     assert [str(kind) for kind in parts.RUNS.types] == [
-        *("string", "string", "double", "int64", "int64", "string", "int64", "int64", "int64", "int64", "double"),
+        *(
+            "string",
+            "string",
+            "string",
+            "double",
+            "int64",
+            "int64",
+            "string",
+            "int64",
+            "int64",
+            "int64",
+            "int64",
+            "double",
+        ),
         *("double", "double", "string", "double", "int64", "double", "int64", "double", "int64", "double", "int64"),
-        *("double", "int64", "double", "int64", "double"),
+        *("double", "int64", "double", "int64", "double", "string"),
     ]
     assert (
         parts.CURVES.names
         == (
-            "setting agent alpha label realisation step regret pseudo_regret decisions_regret margin margin_min "
-            "decisions_margin decisions_margin_min each_margin each_margin_min budget baseline_steps"
+            "setting problem agent alpha label realisation step regret pseudo_regret decisions_regret margin "
+            "margin_min decisions_margin decisions_margin_min each_margin each_margin_min budget baseline_steps"
         ).split()
     )
 

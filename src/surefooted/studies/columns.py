@@ -73,6 +73,7 @@ def _mean(name: str, heading: str, short: str = "", form: str = "{:,.0f}", with_
 
 
 RUNS = (  # one row per run
+    Column("problem", str, is_key=True, may_be_null=True, may_lack=True),
     Column("agent", str, is_key=True),
     Column("label", str, is_key=True),
     Column("alpha", float, is_key=True),
@@ -100,6 +101,7 @@ RUNS = (  # one row per run
     Column("each_min_margin", float, "reward", may_be_null=True, may_lack=True),
     Column("each_first_violation", int, LENGTH, may_be_null=True, may_lack=True),
     Column("seconds", float, "seconds"),
+    Column("version", str, may_be_null=True, may_lack=True),
 )
 CURVE = (  # one row per recorded point of a run
     Column("step", int, LENGTH),
@@ -115,7 +117,14 @@ CURVE = (  # one row per recorded point of a run
     Column("budget", float, "reward"),
     Column("baseline_steps", int, LENGTH),
 )
-CURVE_KEYS = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its points get, too
+CURVE_KEYS = (
+    "setting",
+    "problem",
+    "agent",
+    "alpha",
+    "label",
+    "realisation",
+)  # what its points get, too
 SUMMARIES = (  # in the order of the tables
     _mean("regret", "regret", "regret"),
     _mean("pseudo_regret", "expected regret", "expected regret"),

@@ -29,16 +29,18 @@ def work(study_json: str, setting: int, realisation: int) -> bytes:
     """
     study = StudySpec.model_validate_json(study_json)
     task = Task(setting, realisation)
-    key = study.problem.model_dump_json()
+    what = study.setting(setting)
+    key = what.problem.model_dump_json()
     if key not in _problems:
-        _problems[key] = build_problem(study.problem, allow_code=True)
+        _problems[key] = build_problem(what.problem, allow_code=True)
     row, curve = run(study, task, _problems[key])
-    return encode(row, curve, study=study.identity, task=task.name, version=__version__)
+    about = {"study": study.identity, "task": task.name, "setting": what.key, "source": what.source}
+    return encode(row, curve, **about, version=__version__)
 
 
 def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
     """The row of one realisation, and its curve."""
-    setting = study.settings[task.setting]
+    setting = study.setting(task.setting)
     world, own = seeds(study, task)
     agent = build_agent(study, setting, problem, own, allow_code=True)
     begin = time.perf_counter()
@@ -49,7 +51,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         played = simulate(problem, agent, study.length, world)
         steps, episodes = study.length, len(played.decisions)
     seconds = time.perf_counter() - begin
-    given = study.agents[setting.agent].parameters
+    given = setting.spec.parameters
     amounts = {name: given[name] for name in ("tolerance", "allowance", "floor", "checkpoints") if name in given}
     result: Any = evaluate(played, problem, setting.alpha, **amounts)
     conservative, budget = baseline_play(played), budgets(played)
@@ -60,12 +62,13 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
     by_replay: Margin | None = result if can_replay(result) else None
     condition = getattr(agent, "condition", None)
     row = {
+        "problem": setting.on,
         "agent": setting.agent,
         "label": setting.label,
         "alpha": setting.alpha,
         "setting": task.setting,
         "realisation": task.realisation,
-        "seed": f"{study.seed}/{task.setting}/{task.realisation}",
+        "seed": f"{setting.seed}/{task.setting}/{task.realisation}",
         "steps": steps,
         "episodes": episodes,
         "baseline_steps": int(conservative[-1]),
@@ -81,6 +84,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
             for name, value in judged(margin, study.initial).items()
         },
         "seconds": seconds,
+        "version": __version__,
     }
     ends = study.recorded
     last = ends - 1
