@@ -46,9 +46,19 @@ ARMS = {"n_arms": 2, "alpha": 0.3, "baseline_mean": 0.5}
 SHOP = {"dimension": 2, "alpha": 0.3, "sigma": 0.5, "bound": 1.0}
 
 
+def UCB():
+    """An algorithm."""
+    return sf.bandits.ConservativeUCB(2, alpha=1.0)
+
+
+def LINEAR_UCB():
+    """One with features."""
+    return sf.bandits.ConservativeLinearUCB(**SHOP | {"alpha": 1.0})
+
+
 def GUARDED():
-    """Arguments of a guard, with a learner of its own."""
-    return {"learner": sf.bandits.ConservativeUCB(2, alpha=1.0), "alpha": 0.3, "baseline_mean": 0.5}
+    """Arguments of a guard."""
+    return {"learner": UCB(), "alpha": 0.3, "baseline_mean": 0.5}
 
 
 AGENTS = {
@@ -92,11 +102,16 @@ AGENTS = {
     "SafeSetLinearUCB": (sf.bandits.SafeSetLinearUCB, lambda **o: sf.bandits.SafeSetLinearUCB(**(SHOP | o))),
     "StageWiseUCB": (sf.bandits.StageWiseUCB, lambda **o: sf.bandits.StageWiseUCB(**(ARMS | o))),
     "StageWiseLinearUCB": (sf.bandits.StageWiseLinearUCB, lambda **o: sf.bandits.StageWiseLinearUCB(**(SHOP | o))),
+    "AnyBandit": (sf.bandits.AnyBandit, lambda **o: sf.bandits.AnyBandit(**({"learner": UCB()} | ARMS | o))),
+    "AnyLinearBandit": (
+        sf.bandits.AnyLinearBandit,
+        lambda **o: sf.bandits.AnyLinearBandit(**({"learner": LINEAR_UCB(), "pooled": True} | SHOP | o)),
+    ),
     "SamplePath": (sf.bandits.SamplePath, lambda **o: sf.bandits.SamplePath(**(GUARDED() | {"sigma": 0.5} | o))),
     "Reduction": (sf.bandits.Reduction, lambda **o: sf.bandits.Reduction(**(GUARDED() | {"regret": np.sqrt} | o))),
 }
-ARMED = ("ConservativeUCB", "SafeSetUCB", "StageWiseUCB", "SamplePath", "Reduction")
-FEATURED = ("ConservativeLinearUCB", "SafeSetLinearUCB", "StageWiseLinearUCB")
+ARMED = ("ConservativeUCB", "SafeSetUCB", "StageWiseUCB", "SamplePath", "Reduction", "AnyBandit")
+FEATURED = ("ConservativeLinearUCB", "SafeSetLinearUCB", "StageWiseLinearUCB", "AnyLinearBandit")
 LEARNERS = {
     "UCRL2Learner": (UCRL2Learner, average(UCRL2Learner)),
     "PSRLLearner": (PSRLLearner, average(PSRLLearner)),
@@ -195,6 +210,7 @@ SPECIFIC = {
     "learner": [
         *(UCRL2Learner(SPACE, delta=0.2), UCBVILearner(SPACE, H, delta=0.2)),
         sf.bandits.ConservativeUCB(2, alpha=1.0, delta=0.2),
+        sf.bandits.ConservativeLinearUCB(**SHOP, delta=0.2),
     ],
     "regret": [np.log],
     "condition": ["replay", "decisions"],
@@ -220,6 +236,8 @@ TOGETHER = {  # what can only be changed with something else
 HELD = {sf.UCRL2: UCRL2Learner, sf.CUCRL2: UCRL2Learner, sf.PSRL: PSRLLearner, sf.UCBVI: UCBVILearner}
 HELD |= {
     sf.bandits.SafeSetUCB: sf.bandits.ConservativeUCB,
+    sf.bandits.AnyBandit: sf.bandits.ConservativeUCB,
+    sf.bandits.AnyLinearBandit: sf.bandits.ConservativeLinearUCB,
     sf.bandits.SafeSetLinearUCB: sf.bandits.ConservativeLinearUCB,
 }
 HELD |= {sf.CUCBVI: UCBVILearner, sf.EULER: EpisodicLearner, sf.agents.PSRLEpisodic: PSRLEpisodicLearner}
@@ -228,10 +246,7 @@ HELD |= {sf.CUCBVI: UCBVILearner, sf.EULER: EpisodicLearner, sf.agents.PSRLEpiso
 def arguments_of(kind):
     """The names of the arguments of a constructor, and of those that it passes its `options` on to."""
     found = set()
-    for at in [
-        kind,
-        *(kind.__mro__[1:] if issubclass(kind, (Learner, ConservativeUCB, ConservativeLinearUCB)) else ()),
-    ]:
+    for at in [kind, *(kind.__mro__[1:] if issubclass(kind, Learner) else ())]:
         parameters = inspect.signature(at.__init__).parameters.values() if "__init__" in at.__dict__ else ()
         found |= {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
     return sorted((found | set(arguments_of(HELD[kind]) if kind in HELD else ())) - {"self", "stages", "seed"})

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from surefooted.bandits import (
+    AnyBandit,
+    AnyLinearBandit,
     BanditRun,
     BernoulliArms,
     ConservativeLinearUCB,
@@ -58,6 +60,21 @@ class Says:
 
     def load_state_dict(self, state):
         self.told = list(state["told"])
+
+
+class Shows(Says):
+    """The same for rounds with features: it goes through the arms."""
+
+    dimension = 2
+
+    def __init__(self):
+        super().__init__([0, 1, 2, 3])
+
+    def act(self, features, baseline, baseline_mean=None):
+        return super().act() % len(features)
+
+    def observe(self, reward):
+        self.told.append(reward)
 
 
 def random_bandit(rng):
@@ -598,6 +615,51 @@ def test_with_features_the_reduction_counts_what_each_baseline_earns():
     assert 10 < agent.obeyed < 60
 
 
+def test_any_algorithm_is_obeyed_where_conservative_ucb_would_be_and_told_what_it_asked_for():
+    obeyed = 0
+    for seed in range(20):
+        rng = np.random.default_rng([44, seed])
+        arms, around, alpha = random_bandit(rng)
+        b, n, mean = arms.baseline, arms.n_arms, float(arms.means[arms.baseline])
+        told = {"baseline": b, "baseline_mean": mean, "confidence": around, "alpha": alpha, "allowance": 0.2}
+        learner, expected = Says(rng.integers(0, n, 30).tolist(), n, b), []
+        agent, twin = AnyBandit(n, learner=learner, **told), ConservativeUCB(n, **told)
+        for _ in range(30):
+            lower, upper = twin._bounds()
+            wish, decision = learner.act(), agent.act()
+            after = sum(twin._proved(lower, upper, wish).values())
+            if abs(after) > 1e-9:
+                assert decision.action == (wish if after >= 0 else b)
+            reward = arms.draw(rng, decision.action)
+            twin.act = lambda decision=decision: decision  # it counts whatever is played
+            twin.observe(decision.action, reward)
+            agent.observe(decision.action, reward)
+            expected += [(decision.action, reward)] if decision.action == wish else []
+            assert learner.told == expected
+        run = simulate_arms(arms, AnyBandit(n, learner=Says(learner.arms, n, b), **told), 40, seed)
+        assert evaluate(run, arms, alpha, allowance=0.2).violations == 0
+        obeyed += run.roles.count("optimistic")
+    assert obeyed > 100
+
+
+def test_any_algorithm_with_features_is_safe_and_told_what_it_asked_for():
+    for seed in range(6):
+        problem, learner = linear_contextual(2, 4, seed=seed, noise=QUIET), Shows()
+        options = {"dimension": 2, "sigma": problem.sigma, "bound": problem.bound, "alpha": 0.5, "delta": 1e-6}
+        agent, rng, told, played = AnyLinearBandit(learner=learner, **options), np.random.default_rng(seed), [], []
+        for t in range(80):
+            shown = problem.context(t)
+            wish, decision = learner.act(*shown), agent.act(*shown)
+            assert decision.action in (wish, shown[1])
+            reward = problem.draw(rng, t, decision.action)
+            agent.observe(reward)
+            told += [reward] if decision.action == wish else []
+            played.append(decision.action)
+            assert learner.told == told
+        run = BanditRun([], np.array(played), np.zeros(80))
+        assert evaluate(run, problem, 0.5).violations == 0 and len(told) > 20
+
+
 @pytest.mark.first(2)
 def test_no_agent_that_keeps_the_condition_plays_the_baseline_less_often_than_its_regret_demands():
     for seed in range(6):
@@ -624,6 +686,7 @@ ARMS = {
     "SafeSetUCB": lambda: SafeSetUCB(3, alpha=0.4, baseline_mean=0.5, checkpoints=5),
     "StageWiseUCB": lambda: StageWiseUCB(3, alpha=0.4, baseline_mean=0.5, seed=2),
     "StageWiseUCB, unknown": lambda: StageWiseUCB(3, alpha=0.4),
+    "AnyBandit": lambda: AnyBandit(3, learner=Says([1, 2, 0], 3), alpha=0.4, baseline_mean=0.5, allowance=1.0),
     "SamplePath": lambda: SamplePath(ConservativeUCB(3, alpha=1.0), alpha=0.4, baseline_mean=0.5),
     "SamplePath, noisy": lambda: SamplePath(ConservativeUCB(3, alpha=1.0), alpha=0.9, baseline_mean=0.5, sigma=0.5),
     "Reduction": lambda: Reduction(Says([1, 2, 0], 3), regret=np.sqrt, alpha=0.9, baseline_mean=0.5),
@@ -634,6 +697,7 @@ FEATURES = {
     "SafeSetLinearUCB": lambda: SafeSetLinearUCB(**SHOP),
     "StageWiseLinearUCB": lambda: StageWiseLinearUCB(**SHOP, seed=1),
     "StageWiseLinearUCB, sampling": lambda: StageWiseLinearUCB(**SHOP, sampling=True),
+    "AnyLinearBandit": lambda: AnyLinearBandit(learner=Shows(), allowance=1.0, **SHOP),
     "SamplePath": lambda: SamplePath(ConservativeLinearUCB(**SHOP | {"alpha": 1.0}), alpha=0.4),
     "Reduction": lambda: Reduction(ConservativeLinearUCB(**SHOP | {"alpha": 1.0}), regret=np.sqrt, alpha=0.4),
 }

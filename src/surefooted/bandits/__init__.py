@@ -1,5 +1,6 @@
 """Bandits: conservative exploration with one state, where a policy is an arm and a step is a round."""
 
+from surefooted.bandits.any_bandit import AnyBandit, AnyLinearBandit
 from surefooted.bandits.arms import BernoulliArms
 from surefooted.bandits.conservative_linear_ucb import ConservativeLinearUCB
 from surefooted.bandits.conservative_ucb import ConservativeUCB, wu
@@ -14,6 +15,8 @@ from surefooted.bandits.simulation import BanditRun, simulate_arms, simulate_lin
 from surefooted.bandits.stage_wise import StageWiseLinearUCB, StageWiseUCB
 
 __all__ = [
+    "AnyBandit",
+    "AnyLinearBandit",
     "BanditRun",
     "BernoulliArms",
     "ConservativeLinearUCB",

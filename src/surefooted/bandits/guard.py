@@ -25,6 +25,36 @@ from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.tables.money import Money
 
 
+def proposal(learner: Any, n_arms: int, *shown: Any, **named: Any) -> int:
+    """The arm that any algorithm proposes: its `act` returns a Decision, or the number of an arm."""
+    said = learner.act(*shown, **named)
+    arm = getattr(said, "action", said)
+    if not is_whole(arm, 0) or arm >= n_arms:
+        fault = f"{type(learner).__name__} proposes {said!r}; the arms are 0 to {n_arms - 1}"
+        raise InvalidInput("this arm cannot be played", [fault])
+    return int(as_whole(arm))
+
+
+def known_of(learner: Any) -> dict[str, Any]:
+    """What is known of an algorithm, for `Restorable.arguments`."""
+    own = learner.arguments() if callable(getattr(learner, "arguments", None)) else {}
+    return {"class": type(learner).__qualname__} | own
+
+
+def state_of(learner: Any) -> Any:
+    """The state of an algorithm, if it can be saved."""
+    if not callable(getattr(learner, "state_dict", None)):
+        raise SurefootedError(SAVES_NOTHING.format(type(learner).__name__))
+    return learner.state_dict()
+
+
+def restored_learner(learner: Any, state: Any) -> Any:
+    """A copy of an algorithm with that state: a state that is refused later changes nothing."""
+    other = deepcopy(learner)
+    other.load_state_dict(state)
+    return other
+
+
 @record
 class Guarded(NamedTuple):
     """The round that `observe` will be about."""
@@ -119,11 +149,8 @@ class Guard(Restorable):
     def act(self, *shown: Any, **named: Any) -> Decision:
         """What to play; give what the learner's `act` takes: nothing, or features, the baseline arm and its mean."""
         baseline, mean = self._round(*shown, **named)
-        said = self.learner.act(*shown, **named)
-        arm = getattr(said, "action", said)
-        if not is_whole(arm, 0):
-            raise InvalidInput("this arm cannot be played", [f"{type(self.learner).__name__} proposes {said!r}"])
-        arm, after = as_whole(arm), self._after(mean)
+        n_arms = self.n_arms if self.baseline_mean is not None else len(shown[0] if shown else named["features"])
+        arm, after = proposal(self.learner, n_arms, *shown, **named), self._after(mean)
         left = f"at least {self.money.amount(after)} stays saved up"
         decision = self._decision("optimistic", f"Plays arm {arm}, as the learner proposes: {left}.", arm)
         if self.check.found:
@@ -193,19 +220,14 @@ class Guard(Restorable):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with, and what is known of the learner."""
-        own: dict[str, Any] = {"class": type(self.learner).__qualname__}
-        own |= self.learner.arguments() if callable(getattr(self.learner, "arguments", None)) else {}
         named = {"baseline_mean": self.baseline_mean, "sigma": self.sigma, "delta": self.delta}
-        return named | self.tolerance.shows | {"unit": self.money.unit, "learner": own}
+        return named | self.tolerance.shows | {"unit": self.money.unit, "learner": known_of(self.learner)}
 
     def _contents(self) -> dict[str, Any]:
-        if not callable(getattr(self.learner, "state_dict", None)):
-            raise SurefootedError(SAVES_NOTHING.format(type(self.learner).__name__))
         own = {"t": self.t, "obeyed": self.obeyed, "asked": self.asked, "check": self.check.state_dict()}
-        return own | {"learner": self.learner.state_dict()}
+        return own | {"learner": state_of(self.learner)}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        learner = deepcopy(self.learner)  # a state that is refused later changes nothing
-        learner.load_state_dict(state["learner"])
-        self.learner, self.t, self.obeyed, self.asked = learner, state["t"], state["obeyed"], state["asked"]
+        self.learner = restored_learner(self.learner, state["learner"])
+        self.t, self.obeyed, self.asked = state["t"], state["obeyed"], state["asked"]
         self.check = self.check.restored(state["check"])

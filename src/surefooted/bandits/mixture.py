@@ -4,6 +4,7 @@ Let L be a proved lower bound on the mean of an arm, M one on the mean of its pa
 average in the round. The arm may be drawn with any probability p for which p L + (1 - p) M >= D.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +27,9 @@ class MixedDecision(Decision):
         return ((self.tried, self.chance), (self.partner, 1 - self.chance))
 
 
-def lottery(decision: Decision) -> tuple[tuple[int, float], ...]:
-    """The arms that a decision could have drawn, and their probabilities."""
-    return decision.lottery if isinstance(decision, MixedDecision) else ((decision.action, 1.0),)
+def lottery(decision: Decision) -> Sequence[tuple[int, float]]:
+    """The arms that a decision could have drawn, and their probabilities, if it says so as `MixedDecision` does."""
+    return getattr(decision, "lottery", ((decision.action, 1.0),))
 
 
 def most_chance(lower: float, partner: float, owed: float) -> float:

@@ -32,10 +32,9 @@ def check_bandit(make: Make, problem: BernoulliArms | LinearContextual, rounds: 
     `make` builds the agent, with the same arguments each time; `seed` is that of the problem's random numbers.
     """
     agent, twin, rng = make(), make(), np.random.default_rng(seed)
-    is_linear = isinstance(problem, LinearContextual)
     played: list[tuple[int, float]] = []
     for t in range(rounds):
-        shown = problem.context(t) if is_linear else ()
+        shown = problem.context(t) if isinstance(problem, LinearContextual) else ()
         decision, before = agent.act(*shown), fingerprint(_memory(agent))
         n = len(shown[0]) if shown else agent.n_arms
         at = f"round {t}"
@@ -53,12 +52,15 @@ def check_bandit(make: Make, problem: BernoulliArms | LinearContextual, rounds: 
             twin = make()
             twin.load_state_dict(deepcopy(agent.state_dict()))
         _require(twin.act(*shown) == decision, f"{at}: restored, it plays something else")
-        reward = problem.draw(rng, t, arm) if is_linear else problem.draw(rng, arm)  # type: ignore[call-arg]
+        reward = problem.draw(rng, t, arm) if isinstance(problem, LinearContextual) else problem.draw(rng, arm)
         for each in (agent, twin):
             each.observe(*((reward,) if shown else (arm, reward)))
         _require(fingerprint(_memory(twin)) == fingerprint(_memory(agent)), f"{at}: restored, it remembers another run")
         played.append((arm, reward))
-    run = simulate_linear(problem, make(), rounds, seed) if is_linear else simulate_arms(problem, make(), rounds, seed)
+    if isinstance(problem, LinearContextual):
+        run = simulate_linear(problem, make(), rounds, seed)
+    else:
+        run = simulate_arms(problem, make(), rounds, seed)
     same = list(zip(run.arms.tolist(), run.rewards.tolist(), strict=True)) == played
     _require(same, "simulated and played live, it made two different runs")
 
