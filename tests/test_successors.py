@@ -774,8 +774,10 @@ def test_what_cannot_be_is_refused_with_every_fault():
         with pytest.raises(InvalidInput, match=word):
             agent.observe(*outcome)
     assert (agent.t, agent.surplus, agent.learner.told) == (0, 9.0, [])
+    agent.observe(reward=0.75, arm=1)  # by name, in any order
+    assert agent.learner.told == [(1, 0.75)]
     linear = SamplePath(ConservativeLinearUCB(**SHOP), alpha=0.5)
-    for shown in (([[1.0, 0.0]], 0, None), ([[1.0, 0.0]], -1, 0.5), ([[1.0, 0.0, 0.0]], 0, 0.5)):
+    for shown in (([[1.0, 0.0]], 0, None), ([[1.0, 0.0]], -1, 0.5), ([[1.0, 0.0, 0.0]], 0, 0.5), ()):
         with pytest.raises(InvalidInput):
             linear.act(*shown)
     with pytest.raises(InvalidInput, match="proposes 'left'"):

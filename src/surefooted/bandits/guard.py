@@ -148,8 +148,7 @@ class Guard(Restorable):
     @exclusive
     def act(self, *shown: Any, **named: Any) -> Decision:
         """What to play; give what the learner's `act` takes: nothing, or features, the baseline arm and its mean."""
-        baseline, mean = self._round(*shown, **named)
-        n_arms = self.n_arms if self.baseline_mean is not None else len(shown[0] if shown else named["features"])
+        n_arms, baseline, mean = self._round(*shown, **named)
         arm, after = proposal(self.learner, n_arms, *shown, **named), self._after(mean)
         left = f"at least {self.money.amount(after)} stays saved up"
         decision = self._decision("optimistic", f"Plays arm {arm}, as the learner proposes: {left}.", arm)
@@ -171,23 +170,24 @@ class Guard(Restorable):
 
     def _round(
         self, features: Any = None, baseline: int | None = None, baseline_mean: float | None = None
-    ) -> tuple[int, float]:
-        """The baseline arm of this round and its mean."""
+    ) -> tuple[int, int, float]:
+        """The number of arms in this round, the baseline arm and its mean."""
         if self.baseline_mean is not None:
-            return self.baseline, self.baseline_mean
-        faults = [] if is_whole(baseline, 0) else [f"baseline {baseline}: it must be an arm"]
+            return self.n_arms, self.baseline, self.baseline_mean
+        faults = ["features are missing"] if features is None else []
+        faults += [] if is_whole(baseline, 0) else [f"baseline {baseline}: it must be an arm"]
         if baseline_mean is None or not np.isfinite(baseline_mean):
             faults.append(f"baseline_mean {baseline_mean} must be finite: the mean of the baseline must be known")
-        if faults or baseline is None or baseline_mean is None:
+        if faults or baseline_mean is None:
             raise InvalidInput("this round cannot be played", faults)
-        return as_whole(baseline), float(baseline_mean)
+        return len(features), as_whole(baseline), float(baseline_mean)
 
     @exclusive
     def observe(self, *outcome: Any, **named: Any) -> None:
         """Learn what the learner's `observe` takes: the arm and its reward, or the reward; a wrong one is refused."""
         if self.asked is None:
             raise SurefootedError("there is no round to observe: ask with act first")
-        asked, outcome = self.asked, (*outcome, *named.values())
+        asked, outcome = self.asked, (*outcome, *(named[name] for name in ("arm", "reward") if name in named))
         reward = float(outcome[-1])
         faults = [] if np.isfinite(reward) else [f"reward {reward} is not finite"]
         if self.baseline_mean is not None and (len(outcome) != 2 or outcome[0] != asked.arm):

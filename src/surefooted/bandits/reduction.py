@@ -122,8 +122,8 @@ class Reduction(Guard):
     - `regret`: R, for an array of numbers of rounds: with probability 1 - δ, the mean rewards of the learner's first n
       rounds are at most this much below those of the best arms, for all n. The condition holds with probability 1 - δ.
     - `alpha`, `baseline_mean`, `unit`, `tolerance`, `allowance`, `floor`, `checkpoints`: as for `SamplePath`.
-    - `sigma`, `delta`: the baseline's rewards are σ-sub-Gaussian, to check its mean; a right one is called wrong with
-      probability at most δ / 10.
+    - `sigma`, `delta`: the baseline's rewards are σ-sub-Gaussian (1/2 does for rewards in [0, 1]), to check its mean;
+      a right one is called wrong with probability at most δ / 10.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ class SamplePath(Guard):
     >>> arm = agent.act().action
     >>> agent.observe(arm, reward=0.5)
 
-    - `learner`: the algorithm: `act()` and `observe(arm, reward)`, with `n_arms`; or, with features, `act(features,
-      baseline, baseline_mean)` and `observe(reward)`, with `dimension`.
+    - `learner`: the algorithm: `act()` and `observe(arm, reward)`, with `n_arms`, and `baseline` if that is not arm 0;
+      or, with features, `act(features, baseline, baseline_mean)` and `observe(reward)`, with `dimension`.
     - `alpha`: the share of what the baseline earns that may be lost, in (0, 1], or 0 with an allowance or a tolerance.
     - `baseline_mean`: what the baseline earns; leave it out with features, where `act` is told.
     - `least`: no reward is below this; one that is, is refused.
