@@ -41,7 +41,7 @@ try:
 except ImportError:
     Workspace = None
 
-ROUNDS, ALPHA, EPSILON = 2_000, 0.1, 0.05
+ROUNDS, ALPHA, EPSILON = 1_000, 0.1, 0.05
 MEANS = {
     "four arms": [0.5, 0.05, 0.05, 0.9],
     "twelve arms": [0.5, *np.linspace(0.3, 0.7, 11)],

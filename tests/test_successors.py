@@ -162,6 +162,8 @@ def test_the_largest_chance_by_hand():
     assert most_chance_beside(0.0, (0.4, 0.6), Tolerance(0.1)) == pytest.approx(0.1)
     # 0.2 p + (1 - p) m >= 0.9 m: p = 0.04 / 0.2 at m = 0.4, 0.06 / 0.4 at m = 0.6
     assert most_chance_beside(0.2, (0.4, 0.6), Tolerance(0.1)) == pytest.approx(0.15)
+    # with a floor of 0.4 a baseline of 0.4 has no share, and 0.3 is less; one of 0.2 or 0.6 would allow 1 or 1 / 3
+    assert most_chance_beside(0.3, (0.2, 0.6), Tolerance(0.5, floor=0.4)) == 0.0
 
 
 # -- stage-wise -------------------------------------------------------------------------------------------------------

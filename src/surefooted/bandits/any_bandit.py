@@ -84,7 +84,12 @@ class AnyLinearBandit(ConservativeLinearUCB):
 
     @exclusive
     def observe(self, reward: float) -> None:
-        """Learn the reward of the arm that `act` asked for; a reward that is not finite is refused."""
+        """Learn the reward of the arm that `act` asked for; a reward that is not finite is refused.
+
+        If the round is counted and telling the learner fails, observing it again counts nothing.
+        """
+        if self._catch_up(float(reward)):
+            return
         super().observe(reward)
         self._owed = float(reward)
         self._catch_up()
