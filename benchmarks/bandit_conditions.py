@@ -6,7 +6,8 @@ rounds, in percent, after which a condition is violated: of the sum of means ("s
 
 Vowpal Wabbit with `--baseline_challenger_cb` runs if it is installed (`make peers`). It chooses between the baseline
 and its model by confidence intervals, and explores with probability ε beside that. The ε-rollout is ours, a few lines:
-what UCB proposes with probability ε, and else the baseline; ε is alpha, so that it keeps the conditions on means.
+what an algorithm proposes with probability ε, and else the baseline; ε is alpha, so that it keeps the conditions on
+means.
 """
 
 import sys
@@ -88,7 +89,8 @@ class Rollout:
 
     def act(self, *shown):
         """The proposal or the baseline."""
-        wish = self.learner.act(*shown).action
+        said = self.learner.act(*shown)
+        wish = getattr(said, "action", said)
         own = shown[1] if shown else self.baseline
         self.obeys = self.u < self.epsilon
         arm = wish if self.obeys else own
@@ -148,7 +150,7 @@ def with_arms(n, mean, seed):
     yield "SamplePath", SamplePath(ConservativeUCB(n, alpha=1.0), **known, sigma=0.5), False
     yield "AnyBandit, Thompson sampling", AnyBandit(n, learner=Thompson(n, seed), **known), False
     yield "Reduction", Reduction(ConservativeUCB(n, alpha=1.0, confidence=wu), **bounded), False
-    yield "ε-rollout", Rollout(ConservativeUCB(n, alpha=1.0), ALPHA, seed), False
+    yield "ε-rollout of Thompson sampling", Rollout(Thompson(n, seed), ALPHA, seed), False
     if Workspace is not None:
         yield "Vowpal Wabbit", VowpalWabbit(n_arms=n, seed=seed), False
 
@@ -165,7 +167,7 @@ def with_features(shop, seed):
     yield "StageWiseLinearUCB", StageWiseLinearUCB(**told, seed=seed), False
     yield "StageWiseLinearUCB, sampling", StageWiseLinearUCB(**told, sampling=True, seed=seed), False
     yield "SamplePath, steady baseline", SamplePath(ConservativeLinearUCB(**plain), alpha=ALPHA), True
-    yield "ε-rollout", Rollout(ConservativeLinearUCB(**plain), ALPHA, seed), False
+    yield "ε-rollout of linear UCB", Rollout(ConservativeLinearUCB(**plain), ALPHA, seed), False
     if Workspace is not None:
         yield "Vowpal Wabbit", VowpalWabbit(dimension=shop.dimension, seed=seed), False
 
