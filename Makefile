@@ -13,7 +13,7 @@ CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_
 SHARE := 1
 LOWEST := $(VENV)-lowest/bin
 LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
-BENCHMARKS := exact evi oracle pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service service_page
+BENCHMARKS := exact evi oracle pessimistic runs studies startup scaling history episodes bandits bandit_conditions certificates proposals anchors martingale unknown_baseline live replicas service service_page
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-live demo-service docs test verify release versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
@@ -117,7 +117,7 @@ bench: $(VENV)/.developing ## Run the benchmarks, each of which prints a table
 peers: ## Run the benchmarks that compare with other packages, in an environment of their own (.venv-peers)
 	@test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
 	@$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement benchmarks/peers.txt
-	@for script in exact evi runs; do echo "== $$script"; $(VENV)-peers/bin/python benchmarks/$$script.py || exit 1; done
+	@for script in exact evi runs bandit_conditions; do echo "== $$script"; $(VENV)-peers/bin/python benchmarks/$$script.py || exit 1; done
 
 hooks: $(VENV)/.developing ## Check every commit before it is made (local git hooks)
 	@$(BIN)/pre-commit install

@@ -256,18 +256,52 @@ def linear(pooled=True):
 
 
 FEATURES = [[0.5, 0.1], [0.6, 0.3], [0.2, 0.9]]
+PLAIN = {"dimension": 2, "sigma": 0.5, "bound": 1.0}
 
 
-@pytest.mark.parametrize("make", [arms, linear])
-def test_a_round_that_fails_anywhere_is_counted_once_or_not_at_all(make):
+class Insists:
+    """An algorithm that is not interrupted itself: it asks for arm 1, and adds up what that earned."""
+
+    n_arms, baseline, earned = 3, 0, 0.0
+
+    def act(self, *shown):
+        return 1
+
+    def observe(self, *outcome):
+        self.earned += outcome[-1]
+
+    def state_dict(self):
+        return {"earned": self.earned}
+
+    def load_state_dict(self, state):
+        self.earned = state["earned"]
+
+
+BANDITS = {
+    "arms": arms,
+    "linear": linear,
+    "safe set": lambda: sf.bandits.SafeSetLinearUCB(alpha=0.5, **PLAIN),
+    "every round": lambda: sf.bandits.StageWiseUCB(3, alpha=0.5, baseline_mean=0.5),
+    "every round, linear": lambda: sf.bandits.StageWiseLinearUCB(alpha=0.5, **PLAIN),
+    "any": lambda: sf.bandits.AnyBandit(3, learner=Insists(), alpha=0.5, baseline_mean=0.5, allowance=9.0),
+    "any, linear": lambda: sf.bandits.AnyLinearBandit(learner=Insists(), alpha=0.5, allowance=9.0, **PLAIN),
+    "sample path": lambda: sf.bandits.SamplePath(Insists(), alpha=0.5, baseline_mean=0.5, sigma=0.1, allowance=9.0),
+    "reduction": lambda: sf.bandits.Reduction(Insists(), regret=np.sqrt, alpha=0.5, baseline_mean=0.5, allowance=9.0),
+}
+
+
+@pytest.mark.parametrize("name", BANDITS)
+def test_a_round_that_fails_anywhere_is_counted_once_or_not_at_all(name):
+    make, is_guard = BANDITS[name], name in ("sample path", "reduction")
     agent, rng = make(), np.random.default_rng(0)
+    has_arms = not hasattr(agent, "ellipsoid")
     rounds = [float(rng.random() < 0.6) for _ in range(40)]
 
     def ask(agent):
-        return agent.act() if make is arms else agent.act(FEATURES, 0, 0.5)
+        return agent.act() if has_arms else agent.act(FEATURES, 0, 0.5)
 
     def observe(agent, reward):
-        agent.observe(ask(agent).action, reward) if make is arms else agent.observe(reward)
+        agent.observe(ask(agent).action, reward) if has_arms else agent.observe(reward)
 
     for reward in rounds:
         ask(agent)
@@ -278,15 +312,15 @@ def test_a_round_that_fails_anywhere_is_counted_once_or_not_at_all(make):
     n, hit, refused = 0, True, 0
     while hit:
         n, hit, twin = n + 1, False, copy.deepcopy(agent)
-        arm = twin.act().action if make is arms else None
-        step = (arm, 1.0) if make is arms else (1.0,)
+        arm = twin.act().action if has_arms else None
+        step = (arm, 1.0) if has_arms else (1.0,)
         try:
             Interrupting(n).during(lambda twin=twin, step=step: twin.observe(*step))
         except Injected as error:
             hit = True
             refused += _went_on(twin, agent.state_dict(), lambda twin=twin, step=step: twin.observe(*step), error)
         assert same(twin.state_dict(), wanted.state_dict()), n
-    assert n > 10 and refused < n / 2
+    assert n > 6 and (refused < n / 2 or is_guard)  # a guard cannot know what became of its learner
 
 
 USERS = {

@@ -42,6 +42,25 @@ def episodes(kind, **more):
 
 REPLAY = {"baseline": DECLARED, "alpha": 0.3}
 PER_EPISODE = {"baseline": VALUES, "alpha": 0.3}
+ARMS = {"n_arms": 2, "alpha": 0.3, "baseline_mean": 0.5}
+SHOP = {"dimension": 2, "alpha": 0.3, "sigma": 0.5, "bound": 1.0}
+
+
+def UCB():
+    """An algorithm."""
+    return sf.bandits.ConservativeUCB(2, alpha=1.0)
+
+
+def LINEAR_UCB():
+    """One with features."""
+    return sf.bandits.ConservativeLinearUCB(**SHOP | {"alpha": 1.0})
+
+
+def GUARDED():
+    """Arguments of a guard."""
+    return {"learner": UCB(), "alpha": 0.3, "baseline_mean": 0.5}
+
+
 AGENTS = {
     "UCRL2": (sf.UCRL2, average(sf.UCRL2)),
     "PSRL": (sf.PSRL, average(sf.PSRL)),
@@ -79,7 +98,20 @@ AGENTS = {
             **({"dimension": 2, "alpha": 0.3, "sigma": 0.5, "bound": 1.0, "pooled": True} | o)
         ),
     ),
+    "SafeSetUCB": (sf.bandits.SafeSetUCB, lambda **o: sf.bandits.SafeSetUCB(**(ARMS | o))),
+    "SafeSetLinearUCB": (sf.bandits.SafeSetLinearUCB, lambda **o: sf.bandits.SafeSetLinearUCB(**(SHOP | o))),
+    "StageWiseUCB": (sf.bandits.StageWiseUCB, lambda **o: sf.bandits.StageWiseUCB(**(ARMS | o))),
+    "StageWiseLinearUCB": (sf.bandits.StageWiseLinearUCB, lambda **o: sf.bandits.StageWiseLinearUCB(**(SHOP | o))),
+    "AnyBandit": (sf.bandits.AnyBandit, lambda **o: sf.bandits.AnyBandit(**({"learner": UCB()} | ARMS | o))),
+    "AnyLinearBandit": (
+        sf.bandits.AnyLinearBandit,
+        lambda **o: sf.bandits.AnyLinearBandit(**({"learner": LINEAR_UCB(), "pooled": True} | SHOP | o)),
+    ),
+    "SamplePath": (sf.bandits.SamplePath, lambda **o: sf.bandits.SamplePath(**(GUARDED() | {"sigma": 0.5} | o))),
+    "Reduction": (sf.bandits.Reduction, lambda **o: sf.bandits.Reduction(**(GUARDED() | {"regret": np.sqrt} | o))),
 }
+ARMED = ("ConservativeUCB", "SafeSetUCB", "StageWiseUCB", "SamplePath", "Reduction", "AnyBandit")
+FEATURED = ("ConservativeLinearUCB", "SafeSetLinearUCB", "StageWiseLinearUCB", "AnyLinearBandit")
 LEARNERS = {
     "UCRL2Learner": (UCRL2Learner, average(UCRL2Learner)),
     "PSRLLearner": (PSRLLearner, average(PSRLLearner)),
@@ -92,10 +124,10 @@ ALL = AGENTS | LEARNERS
 def played(name, rounds=4 * H, make=None):
     """An agent of that name after some steps."""
     agent, rng = (make or ALL[name][1])(), np.random.default_rng(0)
-    if name == "ConservativeUCB":
+    if name in ARMED:
         for _ in range(rounds):
             agent.observe(agent.act().action, float(rng.random() < 0.5))
-    elif name == "ConservativeLinearUCB":
+    elif name in FEATURED:
         for _ in range(rounds):
             agent.act(FEATURES, 0, 0.5)
             agent.observe(float(rng.random()))
@@ -122,7 +154,7 @@ def test_a_saved_agent_continues_exactly(name, tmp_path):
     assert second.load(tmp_path / "agent.state") is second
     assert same(second.state_dict(), first.state_dict())
     assert [file.name for file in tmp_path.iterdir()] == ["agent.state"]
-    if not isinstance(first, Learner) and name not in ("ConservativeUCB", "ConservativeLinearUCB"):
+    if not isinstance(first, Learner) and name not in ARMED + FEATURED:
         for agent in (first, second):
             s = agent.state
             for _ in range(3 * H):
@@ -175,7 +207,12 @@ SPECIFIC = {
     "knowledge": [KNOWN],
     "baseline": [sf.Baseline(OTHER, 0.4, np.array([1.0, 0.0])), sf.Baseline(OTHER), 1],
     "policy": [OTHER],
-    "learner": [UCRL2Learner(SPACE, delta=0.2), UCBVILearner(SPACE, H, delta=0.2)],
+    "learner": [
+        *(UCRL2Learner(SPACE, delta=0.2), UCBVILearner(SPACE, H, delta=0.2)),
+        sf.bandits.ConservativeUCB(2, alpha=1.0, delta=0.2),
+        sf.bandits.ConservativeLinearUCB(**SHOP, delta=0.2),
+    ],
+    "regret": [np.log],
     "condition": ["replay", "decisions"],
     "certificate": ["segments", "paper"],
     "bonus": ["hoeffding", "boxes"],
@@ -197,6 +234,12 @@ TOGETHER = {  # what can only be changed with something else
 
 
 HELD = {sf.UCRL2: UCRL2Learner, sf.CUCRL2: UCRL2Learner, sf.PSRL: PSRLLearner, sf.UCBVI: UCBVILearner}
+HELD |= {
+    sf.bandits.SafeSetUCB: sf.bandits.ConservativeUCB,
+    sf.bandits.AnyBandit: sf.bandits.ConservativeUCB,
+    sf.bandits.AnyLinearBandit: sf.bandits.ConservativeLinearUCB,
+    sf.bandits.SafeSetLinearUCB: sf.bandits.ConservativeLinearUCB,
+}
 HELD |= {sf.CUCBVI: UCBVILearner, sf.EULER: EpisodicLearner, sf.agents.PSRLEpisodic: PSRLEpisodicLearner}
 
 

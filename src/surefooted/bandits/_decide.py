@@ -1,6 +1,6 @@
 """The rule that conservative bandits share: play the optimistic arm if the margin stays proved, else the baseline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,11 +15,35 @@ def keep_to_baseline(baseline: int, t: int, contradictions: Sequence[str]) -> De
     return Decision("baseline", wording.contradicted(contradictions), baseline, t, length=1)
 
 
-def bandit_tolerance(alpha: Any, faults: list[str], **amounts: Any) -> Tolerance:
+def spot_check(baseline: int, t: int, **proved: Any) -> Decision:
+    """The baseline after t rounds, to compare it with what was declared of it."""
+    return Decision("baseline", wording.SPOT_CHECK, baseline, t, length=1, **proved)
+
+
+def bandit_tolerance(*, alpha: Any, faults: list[str], **amounts: Any) -> Tolerance:
     """What a bandit may lose; for bandits α may be 1, which makes them plain UCB."""
     if isinstance(alpha, int | float) and alpha == 1:
         return replace(Tolerance.parse(0.5, faults, **amounts), alpha=1.0)
     return Tolerance.parse(alpha, faults, **amounts)
+
+
+def first_affordable(
+    wishes: Iterable[int], baseline: int, after: Callable[[int], float], allows_all: bool
+) -> tuple[int, float]:
+    """The first wish that may be played, and the margin that is proved after it; if there is none, the first wish.
+
+    The baseline may always be played; where it is a wish, those after it are not affordable either.
+    """
+    refused: tuple[int, float] | None = None
+    for arm in wishes:
+        left = after(arm)
+        if arm == baseline:
+            return refused or (arm, left)
+        if left >= 0 or allows_all:
+            return arm, left
+        refused = refused or (arm, left)
+    assert refused is not None
+    return refused
 
 
 class Question(NamedTuple):
@@ -31,16 +55,16 @@ class Question(NamedTuple):
     allowed: bool  # whether it may be played
     after: float  # the proved margin if it is played
     t: int
-    spot_check: bool  # whether the baseline must be played, to compare it with what was declared
+    due: bool  # whether the baseline must be played, to compare it with what was declared
     money: Money = Money()
 
 
 def decide(question: Question, terms: Mapping[str, float]) -> Decision:
     """What to play. The sum of `terms` is the proved margin now."""
-    optimist, baseline, upper, allowed, after, t, spot_check, money = question
+    optimist, baseline, upper, allowed, after, t, due, money = question
     budget = sum(terms.values())
-    if allowed and optimist != baseline and spot_check:
-        return Decision("baseline", wording.SPOT_CHECK, baseline, t, length=1, budget=budget, terms=terms)
+    if allowed and optimist != baseline and due:
+        return spot_check(baseline, t, budget=budget, terms=terms)
     if allowed and optimist != baseline:
         left = f"at least {money.amount(after)} stays saved up"
         reason = f"Explores arm {optimist}: its mean may be {money.amount(upper)}, and {left}."

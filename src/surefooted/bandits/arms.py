@@ -28,10 +28,12 @@ class BernoulliArms(FrozenArrays):
 
     - `means`: the probability that each arm pays, [n].
     - `baseline`: the arm in use today.
+    - `steady`: whether the baseline pays its mean each time, not 0 or 1.
     """
 
     means: Floats  # [n]
     baseline: int = 0
+    steady: bool = False
 
     def __post_init__(self) -> None:
         """Check the means and the baseline, and freeze the means."""
@@ -59,7 +61,8 @@ class BernoulliArms(FrozenArrays):
         """One reward of an arm."""
         if not (is_whole(arm, 0) and arm < self.n_arms):
             raise InvalidInput("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
-        return NOISE.draw(rng, float(self.means[int(arm)]), 1.0)
+        mean = float(self.means[int(arm)])
+        return mean if self.steady and arm == self.baseline else NOISE.draw(rng, mean, 1.0)
 
     def rounds(self, n: int) -> tuple[Floats, Ints]:
         """The mean of each arm in each of the first T rounds, [T, n], and the baseline arm of each round, [T]."""
@@ -67,5 +70,7 @@ class BernoulliArms(FrozenArrays):
 
     def problem(self) -> Problem:
         """The same arms as an MDP with one state."""
+        if self.steady:
+            raise InvalidInput("no such MDP", ["the baseline is steady: an MDP has one kind of noise for all rewards"])
         mdp = TabularMDP.from_arrays(np.ones((1, self.n_arms, 1)), self.means[None, :], noise=NOISE)
         return Problem("bernoulli arms", mdp, Policy.always(mdp.space, self.baseline), 0)

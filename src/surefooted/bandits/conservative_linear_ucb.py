@@ -26,8 +26,7 @@ their sum minus `most_luck`, for all rounds at once, with a δ of its own. Then 
 bound counts. It may also be an earlier one, to which the features of the optimistic rounds since are added.
 """
 
-from collections.abc import Mapping
-from copy import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -35,22 +34,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surefooted.agents.agent import Decision
-from surefooted.agents.identity import Restorable
 from surefooted.agents.in_use import exclusive
-from surefooted.arrays import as_whole, is_whole, real_numbers
-from surefooted.bandits._decide import Question, bandit_tolerance, decide, keep_to_baseline
-from surefooted.bandits.ellipsoid import Ellipsoid
-from surefooted.bandits.mean_check import MeanCheck
+from surefooted.bandits._decide import Question, decide, first_affordable, keep_to_baseline
+from surefooted.bandits.linear_player import LinearPlayer
 from surefooted.certificates.pooled import most_luck
-from surefooted.certificates.shares import share
 from surefooted.certificates.tolerance import Checkpoints
 from surefooted.codec import record
-from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.kernels.martingale import OUTWARDS
-from surefooted.tables.money import Money
 from surefooted.tables.space import Floats
 
-LARGEST = 1e6  # the largest |φ|² / λ; beyond it, λ is lost in the rounding of V
 LearnFrom = Literal["all", "optimistic"]
 
 
@@ -78,7 +70,7 @@ class Asked(NamedTuple):
     declared: float | None  # the mean of the baseline, if it was declared
 
 
-class ConservativeLinearUCB(Restorable):
+class ConservativeLinearUCB(LinearPlayer):
     """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
     >>> import surefooted as sf
@@ -103,8 +95,6 @@ class ConservativeLinearUCB(Restorable):
     a run may have both. Ties go to the first arm.
     """
 
-    parts = ("ellipsoid",)
-
     def __init__(
         self,
         dimension: int,
@@ -122,34 +112,16 @@ class ConservativeLinearUCB(Restorable):
         floor: float | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        faults: list[str] = []
-        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
-        may_lose = bandit_tolerance(alpha, faults, **amounts)
-        if not isinstance(unit, str):
-            faults.append(f'unit must be a text such as "€", not {unit!r}')
-        if learn_from not in ("all", "optimistic"):
-            faults.append(f'learn_from {learn_from!r} must be "all" or "optimistic"')
-        try:
-            of_set = share(delta, None, by_set=True, by_outcomes=pooled).of_set if 0 < delta < 1 else delta
-            self.ellipsoid = Ellipsoid(dimension, sigma=sigma, bound=bound, lambda_=lambda_, delta=of_set)
-        except InvalidInput as error:
-            faults += error.faults
-        if faults:
-            raise InvalidInput("this agent cannot be built", faults)
-        self.tolerance, self.money = may_lose, Money(unit=unit)
-        self.alpha, self.delta, self.learn_from, self.pooled = may_lose.alpha, delta, learn_from, pooled
-        self.t = 0  # rounds played
-        self.balance = Balance(may_lose.allowance, np.zeros(self.dimension))
+        fault = f'learn_from {learn_from!r} must be "all" or "optimistic"'
+        told = () if learn_from in ("all", "optimistic") else (fault,)
+        amounts = {"alpha": alpha, "tolerance": tolerance, "allowance": allowance, "floor": floor}
+        model = {"sigma": sigma, "bound": bound, "lambda_": lambda_}
+        super().__init__(dimension, model, delta, amounts | {"checkpoints": checkpoints}, unit, pooled, told)
+        self.learn_from = learn_from
+        self.balance = Balance(self.tolerance.allowance, np.zeros(self.dimension))
         self.since = self.balance  # with what rewards prove of the optimistic rounds up to the best moment
         self.earned, self.gross = 0.0, 0.0  # the sum of the rewards of optimistic rounds, and of their sizes
         self.explored, self.z = 0, np.zeros(self.dimension)  # the number of these rounds, and z
-        self.check = MeanCheck(sigma, bound, delta, self.money)
-        self.asked: Asked | None = None  # by `act`
-
-    @property
-    def dimension(self) -> int:
-        """The length of a feature vector, d."""
-        return self.ellipsoid.dimension
 
     @exclusive
     def act(self, features: ArrayLike, baseline: int, baseline_mean: float | None = None) -> Decision:
@@ -159,41 +131,31 @@ class ConservativeLinearUCB(Restorable):
         """
         phi, baseline = self._checked(features, baseline, baseline_mean)
         upper = self.ellipsoid.bounds(phi)[1]
-        optimist = int(np.argmax(upper))
-        changes = {arm: self._change(phi, arm, baseline, baseline_mean) for arm in (optimist, baseline)}
         terms, ahead = self._proved(), self.tolerance.next_date(self.t + 1) - (self.t + 1)
-        after = sum(self._proved(changes[optimist]).values()) + ahead * self.tolerance.per_step
-        allowed = self.alpha == 1 or after >= 0  # no mean is below the floor, so alpha = 1 allows everything
+
+        def after(arm: int) -> float:
+            change = self._change(phi, arm, baseline, baseline_mean)
+            return sum(self._proved(change).values()) + ahead * self.tolerance.per_step
+
+        allows_all = self.alpha == 1  # no mean is below the floor
+        arm, left = first_affordable(self._wishes(phi, upper), baseline, after, allows_all)
         due = self.alpha < 1 and baseline_mean is not None and self.check.spot_check_is_due()
-        question = Question(optimist, baseline, float(upper[optimist]), allowed, after, self.t, due, self.money)
-        decision = decide(question, terms)
+        allowed = left >= 0 or allows_all
+        decision = decide(Question(arm, baseline, float(upper[arm]), allowed, left, self.t, due, self.money), terms)
         if self.check.found:
             decision = keep_to_baseline(baseline, self.t, self.check.found)
-        learns = self.learn_from == "all" or decision.action == optimist
-        explores = decision.action != baseline
-        self.asked = Asked(phi[decision.action], learns, changes[decision.action], explores, baseline_mean)
+        played = decision.action
+        learns = self.learn_from == "all" or played == int(np.argmax(upper))
+        change = self._change(phi, played, baseline, baseline_mean)
+        self.asked = Asked(phi[played], learns, change, played != baseline, baseline_mean)
         return decision
 
-    @exclusive
-    def observe(self, reward: float) -> None:
-        """Learn the reward of the arm that `act` asked for; a reward that is not finite is refused."""
-        if self.asked is None:
-            raise SurefootedError("there is no round to observe: show the arms with act(features, baseline)")
-        if not np.isfinite(reward):
-            raise InvalidInput("this round cannot be counted", [f"reward {reward} is not finite"])
-        after = copy(self)  # an error on the way changes nothing
-        after.ellipsoid, after.check = copy(self.ellipsoid), copy(self.check)
-        after._count(self.asked, float(reward))
-        self.ellipsoid.__dict__.update(after.ellipsoid.__dict__)
-        self.__dict__.update(after.__dict__ | {"ellipsoid": self.ellipsoid})
+    def _wishes(self, phi: Floats, upper: Floats) -> Iterable[int]:
+        """The arms that it would like to play: the first one that can be afforded is played."""
+        return [int(np.argmax(upper))]
 
-    def _count(self, asked: Asked, reward: float) -> None:
-        """Learn the reward of a round: replace what it changes."""
-        if asked.learns:
-            self.ellipsoid.add(asked.phi, reward)
-        if asked.declared is not None:
-            self.check.add(None if asked.explores else reward, asked.declared)
-        self.t, self.asked = self.t + 1, None
+    def _count(self, asked: Any, reward: float) -> None:
+        super()._count(asked, reward)
         self.balance, self.since = self.balance.plus(asked.change), self.since.plus(asked.change)
         if asked.explores and self.pooled:
             self._pool(asked.phi, reward)
@@ -218,11 +180,6 @@ class ConservativeLinearUCB(Restorable):
         terms = [{"known": b.known, "estimated": value} for b, value in zip(balances, estimated, strict=True)]
         return max(terms, key=lambda term: term["known"] + term["estimated"])
 
-    @property
-    def contradictions(self) -> list[str]:
-        """What the baseline earned that contradicts its declared means; then it is played for ever."""
-        return self.check.found.copy()
-
     def _change(self, phi: Floats, arm: int, baseline: int, baseline_mean: float | None) -> Balance:
         """What playing `arm` adds: the mean of the arm is earned, and the baseline's without its share is owed."""
         alpha, tolerance = self.alpha, self.tolerance
@@ -235,49 +192,21 @@ class ConservativeLinearUCB(Restorable):
             return Balance(tolerated, gained + share * phi[baseline])
         return Balance(share * baseline_mean + tolerated, gained)
 
-    def _checked(self, features: ArrayLike, baseline: int, baseline_mean: float | None) -> tuple[Floats, int]:
-        """The features as an array and the baseline as an int, or every fault of the round."""
-        faults: list[str] = []
-        phi = real_numbers("features", features, faults)
-        if not faults and (phi.ndim != 2 or phi.shape[0] == 0 or phi.shape[1] != self.dimension):
-            faults.append(f"features have shape {phi.shape}; they must be [n, {self.dimension}] with an arm at least")
-        elif not faults:
-            bad = ~(np.abs(phi).max(axis=1) <= np.sqrt(LARGEST * self.ellipsoid.lambda_ / self.dimension))
-            faults += [
-                f"arm {i}: its features are not finite, or too large for this lambda_" for i in np.flatnonzero(bad)
-            ]
-            if not (is_whole(baseline, 0) and baseline < len(phi)):
-                faults.append(f"baseline {baseline}: the arms are 0 to {len(phi) - 1}")
-        if baseline_mean is not None and not np.isfinite(baseline_mean):
-            faults.append(f"baseline_mean {baseline_mean} must be finite")
-        elif baseline_mean is not None and baseline_mean < self.tolerance.floor and self.alpha == 1:
-            faults.append(f"baseline_mean {baseline_mean} is below the floor, where alpha = 1 proves nothing")
+    def _mean_faults(self, baseline_mean: float | None) -> list[str]:
         if baseline_mean is None and self.learn_from == "optimistic":
-            faults.append('learn_from="optimistic" learns nothing about a baseline: give its baseline_mean')
-        if faults:
-            raise InvalidInput("this round cannot be played", faults)
-        return phi, as_whole(baseline)
+            return ['learn_from="optimistic" learns nothing about a baseline: give its baseline_mean']
+        return []
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        of_set = {name: getattr(self.ellipsoid, name) for name in ("dimension", "sigma", "bound", "lambda_")}
-        own = {name: getattr(self, name) for name in ("delta", "learn_from", "pooled")}
-        return of_set | own | self.tolerance.shows | {"unit": self.money.unit}
+        return super().arguments() | {"learn_from": self.learn_from, "pooled": self.pooled}
 
     def _contents(self) -> dict[str, Any]:
-        return {
-            "ellipsoid": self.ellipsoid.state_dict(),
-            "t": self.t,
-            "balance": self.balance,
-            "since": self.since,
-            "rewards": (self.earned, self.gross, self.explored, self.z.copy()),
-            "asked": self.asked,
-            "check": self.check.state_dict(),
-        }
+        rewards = (self.earned, self.gross, self.explored, self.z.copy())
+        return super()._contents() | {"balance": self.balance, "since": self.since, "rewards": rewards}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.ellipsoid.load_state_dict(state["ellipsoid"])
-        self.t, self.balance, self.since, self.asked = state["t"], state["balance"], state["since"], state["asked"]
+        super()._restore(state)
+        self.balance, self.since = state["balance"], state["since"]
         self.earned, self.gross, self.explored, z = state["rewards"]
         self.z = z.copy()
-        self.check = self.check.restored(state["check"])

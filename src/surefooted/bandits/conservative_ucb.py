@@ -17,32 +17,26 @@ are certain to add until the next one counts at once: Garcelon, Ghavamzadeh, Laz
 conservative exploration in bandits (AAAI 2020), keep the condition of a bandit at checkpoints, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from surefooted.agents.agent import Decision
-from surefooted.agents.identity import Restorable
 from surefooted.agents.in_use import exclusive
-from surefooted.arrays import as_whole, is_whole
-from surefooted.bandits._decide import Question, bandit_tolerance, decide, keep_to_baseline
+from surefooted.bandits._decide import Question, decide, first_affordable, keep_to_baseline
+from surefooted.bandits.arms_player import ArmsPlayer, Rewards
 from surefooted.certificates.episodes import LEAST
 from surefooted.certificates.pooled import PooledReturns
-from surefooted.certificates.shares import delta_faults, share
 from surefooted.certificates.tolerance import Checkpoints
 from surefooted.data.counts import Counts
 from surefooted.errors import InvalidInput
-from surefooted.knowledge.baseline_check import BaselineCheck
-from surefooted.sets.confidence import Confidence, likelihood, named, simplified_bernstein
+from surefooted.sets.confidence import Confidence, likelihood
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.baseline import Baseline
-from surefooted.tables.money import Money
-from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints
 
 
-class ConservativeUCB(Restorable):
+class ConservativeUCB(ArmsPlayer):
     """Plays the arm with the largest upper bound if the condition then still holds provably, and else the baseline.
 
     >>> import surefooted as sf
@@ -83,37 +77,12 @@ class ConservativeUCB(Restorable):
         floor: float | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        faults = [] if is_whole(n_arms, 1) else [f"n_arms {n_arms} must be a positive whole number"]
-        if not faults and not (is_whole(baseline, 0) and baseline < n_arms):
-            faults.append(f"baseline {baseline}: the arms are 0 to {n_arms - 1}")
-        amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
-        may_lose = bandit_tolerance(alpha, faults, **amounts)
-        faults += delta_faults(delta)
-        known = len(faults)
-        money = Money.parse(r_max, rewards, unit, faults)
-        if baseline_mean is not None and len(faults) == known and not money.low <= baseline_mean <= money.high:
-            faults.append(f"baseline_mean {baseline_mean} is outside {money.words}")
-        faults += may_lose.gain_faults(baseline_mean, money) if may_lose.alpha < 1 and not faults else []
-        if faults:
-            raise InvalidInput("this agent cannot be built", faults)
-        self.tolerance, confidence = may_lose, named(confidence)
-        self.n_arms, self.baseline, self.baseline_mean = int(n_arms), as_whole(baseline), baseline_mean
-        self.alpha, self.delta, self.confidence = may_lose.alpha, delta, confidence
-        space = Space.full(n_states=1, n_actions=self.n_arms, rewards=(money.low, money.high), unit=money.unit)
-        self.space = space
-        self.counts = Counts(space)
-        bias = None if baseline_mean is None else np.zeros(1)
-        told = Baseline(Policy.always(space, self.baseline), gain=baseline_mean, bias=bias)
-        self.check = BaselineCheck(told, delta)
-        self.shares = share(delta, None, by_set=True, by_outcomes=pooled)
+        amounts = {"alpha": alpha, "tolerance": tolerance, "allowance": allowance, "floor": floor}
+        told = (n_arms, baseline, baseline_mean, confidence, delta, amounts | {"checkpoints": checkpoints})
+        super().__init__(*told, Rewards(r_max, rewards, unit), pooled)
         self.pooled: PooledReturns | None = None  # from the first round with another arm on
         self.at_once = 0.0  # the best bound from all rewards: what the rounds with other arms earned at least
         self.covered = np.zeros(self.n_arms, dtype=np.int64)  # [n], the rounds in it
-
-    @property
-    def t(self) -> int:
-        """Rounds played."""
-        return self.counts.total
 
     @exclusive
     def act(self) -> Decision:
@@ -122,14 +91,27 @@ class ConservativeUCB(Restorable):
         if self.check.found:
             return keep_to_baseline(self.baseline, self.t, self.check.found)
         lower, upper = self._bounds()
-        optimist = int(np.argmax(upper))
-        terms, visits = self._margin(lower, upper, self.counts.visits), self.counts.visits.copy()
-        visits[optimist] += 1
-        after = sum(self._margin(lower, upper, visits).values()) + self._until_checkpoint(lower, upper)
+        terms, ahead = self._proved(lower, upper), self._until_checkpoint(lower, upper)
+
+        def after(arm: int) -> float:
+            return sum(self._proved(lower, upper, arm).values()) + ahead
+
+        arm, left = first_affordable(self._wishes(upper), self.baseline, after, self._allows_all)
         due = self.alpha < 1 and self.check.spot_check_is_due()
-        mean, money = float(self.space.money.earned(upper[optimist])), self.space.money
-        allowed = after >= 0 or self._allows_all
-        return decide(Question(optimist, self.baseline, mean, allowed, after, self.t, due, money), terms)
+        mean, money = float(self.space.money.earned(upper[arm])), self.space.money
+        allowed = left >= 0 or self._allows_all
+        return decide(Question(arm, self.baseline, mean, allowed, left, self.t, due, money), terms)
+
+    def _wishes(self, upper: Floats) -> Iterable[int]:
+        """The arms that it would like to play: the first one that can be afforded is played."""
+        return [int(np.argmax(upper))]
+
+    def _proved(self, lower: Floats, upper: Floats, arm: int | None = None) -> dict[str, float]:
+        """The margin that is proved, now or after another round with `arm`, in terms."""
+        visits = self.counts.visits.copy()
+        if arm is not None:
+            visits[arm] += 1
+        return self._margin(lower, upper, visits)
 
     @property
     def _allows_all(self) -> bool:
@@ -144,33 +126,9 @@ class ConservativeUCB(Restorable):
         above = max(float(lower[self.baseline]) - (self.tolerance.floor - self.space.low), 0.0)
         return ahead * (self.alpha * above + self.tolerance.per_step)
 
-    @exclusive
-    def observe(self, arm: int, reward: float) -> None:
-        """Learn the reward of the arm that `act` asked for; another arm or an impossible reward is refused.
-
-        If the round is counted and comparing it with what was declared fails, observing it again counts nothing.
-        """
-        if self._catch_up((arm, reward)):
-            return
-        asked = self.act().action
-        if arm != asked:
-            fault = f"the agent asked for arm {asked}, not {arm}; what it proves holds only for what it asks"
-            raise InvalidInput("another arm was played", [fault])
-        bounds = self._bounds()
-        pair = np.array([self.counts.space.pair(0, asked)])
-        earned, nowhere = np.array([reward], dtype=np.float64), np.zeros(1, dtype=np.int64)
-        self.counts.check_steps(pair, earned, nowhere)
-        counted = self.space.money.counted(earned)
-        self._halfway = True
-        self.counts._add_checked(pair, counted, nowhere)
-        if asked != self.baseline and self.shares.of_outcomes:
-            self._pool(float(counted[0]), *bounds)
-        self.check.add(0, pair, counted, nowhere, np.array([asked != self.baseline]))
-        self._halfway, self._owed = False, (arm, reward)
-        self._catch_up()
-
-    def _finish(self) -> None:
-        self.check.compare(self._valid, self.t)
+    def _learn(self, arm: int, reward: float, lower: Floats, upper: Floats) -> None:
+        if arm != self.baseline and self.shares.of_outcomes:
+            self._pool(reward, lower, upper)
 
     def _pool(self, reward: float, lower: Floats, upper: Floats) -> None:
         """Another arm than the baseline was played; the bounds are those from before its reward was known."""
@@ -189,28 +147,6 @@ class ConservativeUCB(Restorable):
     def _by_intervals(self, lower: Floats, visits: Ints) -> float:
         """What the other arms earn at least in `visits` [n] rounds, by their intervals."""
         return float(np.delete(visits * lower, self.baseline).sum())
-
-    @property
-    def contradictions(self) -> list[str]:
-        """What the baseline earned that contradicts `baseline_mean`; then it is played for ever."""
-        return self.check.found.copy()
-
-    def _valid(self) -> Plausible | None:
-        """The intervals of all arms, if they are valid."""
-        return None if self.confidence is simplified_bernstein else self.confidence(self.counts, self.shares.of_set)
-
-    def bounds(self) -> tuple[Floats, Floats]:
-        """λ and θ, [n]: a lower and an upper bound on the mean of each arm."""
-        lower, upper = self._bounds()
-        return self.space.money.earned(lower), self.space.money.earned(upper)
-
-    def _bounds(self) -> tuple[Floats, Floats]:
-        """The same, counted from `low`."""
-        plausible = self.confidence(self.counts, self.shares.of_set)
-        lower, upper = plausible.r_lower.copy(), plausible.r_upper.copy()
-        if self.baseline_mean is not None:
-            lower[self.baseline] = upper[self.baseline] = self.space.money.counted(self.baseline_mean)
-        return lower, upper
 
     def _margin(self, lower: Floats, upper: Floats, visits: Ints) -> dict[str, float]:
         """A lower bound on Σ_i visits_i μ_i - (1 - α) Σ_i visits_i μ_0, in two terms: other arms, and baseline.
@@ -233,18 +169,14 @@ class ConservativeUCB(Restorable):
 
     def arguments(self) -> dict[str, Any]:
         """What it was built with."""
-        names = ("n_arms", "baseline", "baseline_mean", "delta", "confidence", "space")
-        own = {name: getattr(self, name) for name in names} | self.tolerance.shows
-        return own | {"pooled": self.shares.of_outcomes > 0}
+        return super().arguments() | {"pooled": self.shares.of_outcomes > 0}
 
     def _contents(self) -> dict[str, Any]:
         pooled = None if self.pooled is None else self.pooled.state_dict()
-        own = {"pooled": pooled, "at_once": self.at_once, "covered": self.covered.copy()}
-        return own | {"counts": self.counts.state_dict(), "check": self.check.state_dict()}
+        return super()._contents() | {"pooled": pooled, "at_once": self.at_once, "covered": self.covered.copy()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.counts = Counts.from_state_dict(self.counts.space, state["counts"])
-        self.check = self.check.restored(state["check"])
+        super()._restore(state)
         self.pooled = None if state["pooled"] is None else PooledReturns.from_state_dict(state["pooled"])
         self.at_once, self.covered = state["at_once"], state["covered"].copy()
 

@@ -20,12 +20,14 @@ class LinearContextual(FrozenArrays):
     - `features`: φ of arm i in context c is features[c, i], [C, n, d]. Its mean reward <theta, φ> must lie in [0, 1].
     - `baseline`: the baseline arm of each context, [C], or one arm for all.
     - `noise`: reward noise, with r_max = 1.
+    - `steady`: whether the baseline pays its mean each time, without noise.
     """
 
     theta: Floats  # [d]
     features: Floats  # [C, n, d]
     baseline: Ints  # [C]
     noise: Noise = field(default_factory=lambda: Noise("bernoulli"))
+    steady: bool = False
     means: Floats = field(init=False)  # [C, n]
 
     def __post_init__(self) -> None:
@@ -89,7 +91,9 @@ class LinearContextual(FrozenArrays):
         """One reward of an arm in round t."""
         if not (is_whole(arm, 0) and arm < self.n_arms):
             raise InvalidInput("no such arm", [f"arm {arm}: the arms are 0 to {self.n_arms - 1}"])
-        return self.noise.draw(rng, float(self.means[t % self.n_contexts, int(arm)]), 1.0)
+        c = t % self.n_contexts
+        mean = float(self.means[c, int(arm)])
+        return mean if self.steady and arm == self.baseline[c] else self.noise.draw(rng, mean, 1.0)
 
     def rounds(self, n: int) -> tuple[Floats, Ints]:
         """The mean of each arm in each of the first T rounds, [T, n], and the baseline arm of each round, [T]."""

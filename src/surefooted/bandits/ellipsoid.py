@@ -52,19 +52,19 @@ class Ellipsoid:
     @property
     def centre(self) -> Floats:
         """θ̂, [d]: <θ̂, w> for each unit vector w."""
-        return self._whitened(np.eye(self.dimension))[0][1:, 0]
+        return self._whitened(np.eye(self.dimension))[1][1:, 0]
 
     @property
     def radius(self) -> float:
         """β."""
-        return self._whitened(np.zeros((0, self.dimension)))[1]
+        return self._whitened(np.zeros((0, self.dimension)))[2]
 
     def bounds(self, directions: Floats) -> tuple[Floats, Floats]:
         """The smallest and the largest <θ, w> over the ellipsoid, for each row w of directions [n, d].
 
         They are <θ̂, w> ± β |w|_{V⁻¹}, by Cauchy–Schwarz, and are attained at θ̂ ± β V⁻¹ w / |w|_{V⁻¹}.
         """
-        products, radius = self._whitened(directions)
+        _, products, radius = self._whitened(directions)
         middle, width = products[1:, 0], radius * np.sqrt(products[1:, 1])
         return middle - width, middle + width
 
@@ -74,8 +74,17 @@ class Ellipsoid:
         distance = math.fsum((gap[:, None] * self.gram * gap).ravel())
         return bool(distance <= self.radius**2 * (1 + 1e-12))
 
-    def _whitened(self, directions: Floats) -> tuple[Floats, float]:
-        """<θ̂, w> and |w|²_{V⁻¹} of the sum of r φ and of each row w of directions, [n + 1, 2], and β.
+    def sampled(self, directions: Floats, normal: Floats) -> Floats:
+        """<θ, w> for each row w of directions [n, d], with θ = θ̂ + β R⁻ᵀ normal and V = R Rᵀ.
+
+        If `normal` [d] is standard normal, θ has the covariance β² V⁻¹.
+        """
+        white, products, radius = self._whitened(directions)
+        aside = np.array([math.fsum(row) for row in (white[1:] * normal).tolist()])
+        return np.asarray(products[1:, 0] + radius * aside)
+
+    def _whitened(self, directions: Floats) -> tuple[Floats, Floats, float]:
+        """R⁻¹u, [n + 1, d], <θ̂, u> and |u|²_{V⁻¹}, [n + 1, 2], for the sum of r φ and each row of directions; and β.
 
         With V = R Rᵀ, <u, v>_{V⁻¹} = <R⁻¹u, R⁻¹v>; ln det(V)^½ is the sum of the logarithms of the diagonal of R.
         """
@@ -90,7 +99,7 @@ class Ellipsoid:
         kernels.inner_products(white, products)
         volume = log_volume - self.dimension * math.log(self.lambda_) / 2
         beta = self.sigma * math.sqrt(2 * (volume - math.log(self.delta))) + math.sqrt(self.lambda_) * self.bound
-        return products, beta
+        return white, products, beta
 
     def state_dict(self) -> dict[str, Any]:
         """The sums."""
