@@ -68,6 +68,15 @@ class Following:
             self._read_to = (epoch, last)
         return machine
 
+    def _catch_up(self) -> None:
+        """Read what others have written, if that may be much; called with the lock."""
+        if self._machine is None or time.monotonic() - self._changed > IDLE:
+            self.machine()
+
+    def _forget(self) -> None:
+        """The machine may be ahead of the journal: it is rebuilt before it is used again."""
+        self._machine = None
+
     def _restored(self) -> Machine:
         """From the newest snapshot that this version can use, or from nothing."""
         for n, body in self.store.snapshots(self.id):
@@ -113,8 +122,7 @@ class Following:
     def _changing(self) -> Iterator[Machine]:
         """A transaction, in which the machine has followed the journal."""
         with self.store.lock:
-            if self._machine is None or time.monotonic() - self._changed > IDLE:
-                self.machine()  # before it is our turn: others need not wait while we read
+            self._catch_up()  # before it is our turn: others need not wait while we read
             try:
                 with self.store.transaction():
                     machine = self.machine()

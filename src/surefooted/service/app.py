@@ -31,6 +31,7 @@ from surefooted.service.guard import Guard
 from surefooted.service.hub import Hub
 from surefooted.service.metrics import Metrics
 from surefooted.service.settings import Settings
+from surefooted.service.turns import Turns
 from surefooted.service.webhooks import Teller
 
 ROUTERS = (api_deployments, api_decisions, api_people, api_reports, api_events, api_tokens, api_operations)
@@ -53,6 +54,7 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     held.failures = Bucket(settings.failures / 60.0, settings.failures)
     held.hub = Hub(store)
     held.metrics = Metrics(held)
+    held.turns = Turns(held)
     idempotency.prepare(store)
     pages_session.prepare(store)
     teller = Teller(held)
@@ -61,9 +63,11 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = settings.threads
         held.hub.start()
+        held.turns.start()
         teller.start()
         yield
         held.stop()
+        held.turns.stop()
         teller.stop()
         held.hub.stop()
 
