@@ -16,10 +16,11 @@ from surefooted.live import outcomes
 from surefooted.live.definition import Definition
 from surefooted.live.machine import Machine
 from surefooted.live.outcomes import Outcome
+from surefooted.live.stacking import packed, unpacked
 from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
-SNAPSHOT = 2  # the format of snapshots
+SNAPSHOT = 3  # the format of snapshots
 EVERY = 20_000  # events between two snapshots
 IDLE = 1.0  # seconds without a transaction, after which others may have written much
 
@@ -85,7 +86,7 @@ class Following:
                 made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
                 if made_by == self._made_by:
                     machine = Machine(self.definition)
-                    machine.load(state)
+                    machine.load(unpacked(state))
                     self._snapshot_at = n
                     return machine
             except Exception:  # damaged, forged, or of another version: the journal has it all
@@ -98,7 +99,7 @@ class Following:
         try:
             state = codec.decode(body)
             made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
-            return made_by != self._made_by or codec.payload(state) == codec.payload(machine.state_dict())
+            return made_by != self._made_by or codec.payload(state) == codec.payload(packed(machine.state_dict()))
         except Exception:  # damaged
             return False
 
@@ -114,7 +115,7 @@ class Following:
 
     def _write_snapshot(self, machine: Machine) -> None:
         """Keep this snapshot and the one before it."""
-        body = codec.encode(machine.state_dict() | self._made_by)
+        body = codec.encode(packed(machine.state_dict()) | self._made_by)
         self.store.put_snapshot(self.id, machine.n, body)
         self._snapshot_at = machine.n
 

@@ -34,7 +34,8 @@ from surefooted.service.settings import Settings
 from surefooted.service.turns import Turns
 from surefooted.service.webhooks import Teller
 
-ROUTERS = (api_deployments, api_decisions, api_people, api_reports, api_events, api_tokens, api_operations)
+# What is asked most often comes first: routes are tried one after the other.
+ROUTERS = (api_decisions, api_deployments, api_people, api_reports, api_events, api_tokens, api_operations)
 PAGES = (pages, pages_actions, pages_rendering)
 ABOUT = "Ask what to do, tell what came of it. Every answer is on disk before it is sent (docs/service.md)."
 
