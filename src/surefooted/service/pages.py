@@ -92,14 +92,17 @@ def deployment(request: Request, who: Who, name: Text, done: Done = "") -> Respo
 
 
 @router.get("/site")
-def site(request: Request, who: Who, deployment: Text, site: Text, before: Number = None, done: Done = "") -> Response:
+def site(
+    request: Request, who: Who, deployment: Text, site: Text, before: Number = None, show: Text = "all",
+    done: Done = "",
+) -> Response:  # fmt: skip
     """A site: its account, decisions, what was learnt, the forecast."""
     advisor = who.held.advisor(deployment)
-    told = pages_site.site(who.held, advisor, site, before)
+    told = pages_site.site(who.held, advisor, site, pages_site.Part(before, show == "departures"))
     with who.held.store.lock:
         number = advisor.machine().site(site)
     cards = pages_approvals.approvals(who.held, (deployment, number))["waiting"] if told["waiting_here"] else []
-    return _page(request, who, "site.html", done, stream=deployment, cards=cards, before=before, **told)
+    return _page(request, who, "site.html", done, stream=deployment, cards=cards, **told)
 
 
 @router.get("/approvals")

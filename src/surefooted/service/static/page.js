@@ -74,7 +74,12 @@
     if (again) { again = false; renewSoon(); }
   }
 
+  function urgent() {
+    return [...document.querySelectorAll(".need.alarm, .need.contradiction")].map((each) => each.textContent.trim()).join(" ");
+  }
+
   function replace(fresh) {
+    const before = urgent();
     for (const old of document.querySelectorAll("[data-live]")) {
       const made = fresh.getElementById(old.id);
       if (!made || made.innerHTML === old.dataset.was || isInUse(old)) continue;
@@ -89,6 +94,8 @@
       old.querySelectorAll(".scroll").forEach((each, i) => { each.scrollLeft = scrolled[i] || 0; });
       restore(old, focus);
     }
+    const now = urgent();
+    if (now && now !== before) say(now.replace(/\s+/g, " "));
   }
 
   function isInUse(part) {
