@@ -307,7 +307,7 @@ def test_a_contradiction_appears_without_reload(looker, place):
     advisor.tell(advisor.ask("here", 0, "1"), reward=0.5, next_state=1, action=0)
     assert advisor.machine().fleet.contradictions
     playwright.expect(fleet.page.locator("#needs")).to_contain_text("Contradiction", timeout=20_000)
-    playwright.expect(deployment.page.locator("#alarms")).to_contain_text("What happened", timeout=20_000)
+    playwright.expect(deployment.page.locator("#alarms-live")).to_contain_text("Contradiction", timeout=20_000)
     playwright.expect(at_site.page.locator("#standing")).to_contain_text("Contradiction", timeout=20_000)
     playwright.expect(fleet.page.locator("#news")).to_contain_text("Contradiction", timeout=20_000)
     for one in (fleet, deployment, at_site):

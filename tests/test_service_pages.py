@@ -186,6 +186,10 @@ def test_sessions_end_with_sign_out_and_with_their_token(service):
     assert one.post("/sign-out", form=one.mark()).headers["location"] == "/sign-in?why=out"
     one.cookies = kept  # whoever has kept the cookie has nothing
     assert "why=ended" in one.get("/").headers["location"] and other.get("/").status == 200
+    kept = dict(other.cookies)
+    other.sign_in(service.token("read"))
+    other.cookies = kept  # to sign in again ends the session before
+    assert "why=ended" in other.get("/").headers["location"]
     secret, token = tokens.create(service.store, "short", "read")
     third = Browser(service)
     third.sign_in(secret)
@@ -271,7 +275,7 @@ def test_what_is_done_on_a_page_is_in_the_journal(service):
 
 
 def test_the_way_back_leads_nowhere_else():
-    for where in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x", ""):
+    for where in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x", "", "/💥"):
         assert pages_actions.local(where) == "/"
     assert pages_actions.local("/site?a=1&done=x&b=2") == "/site?a=1&b=2"
 

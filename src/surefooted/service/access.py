@@ -84,7 +84,7 @@ def check(held: Context, secret: str, where: str) -> Token:
 
 def still_valid(held: Context, token: Token) -> Token:
     """The token as it is now; refused if it was revoked or has expired meanwhile."""
-    now = next((found for found in tokens.listed(held.store) if found.name == token.name), None)
+    now = tokens.named(held.store, token.name)
     if now is None or not now.is_valid(held.store.clock()):
         raise Refusal(401, "unauthorised", "the token is not valid any more", f"The token {token.name} has ended.")
     return now

@@ -73,7 +73,7 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
         held.hub.stop()
 
     app = FastAPI(title="Surefooted", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None,
-                  redoc_url=None, openapi_url="/v1/openapi.json",
+                  redoc_url=None, openapi_url="/v1/openapi.json", redirect_slashes=False,
                   generate_unique_id_function=lambda route: route.name)  # fmt: skip
     app.state.context = held
     errors.install(app)

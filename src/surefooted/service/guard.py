@@ -86,10 +86,11 @@ class Guard:
 
                 await self.app(scope, _replay(body, receive), streaming)
         except asyncio.CancelledError:  # the server waits no longer
-            if begun or not self.held.stopping:
+            if not self.held.stopping:
                 raise
-            told, headers = describe(ENDED)
-            await answer(told, headers)(scope, receive, sent)
+            if not begun:
+                told, headers = describe(ENDED)
+                await answer(told, headers)(scope, receive, sent)
         except Exception as error:
             if not isinstance(error, Refusal | TimeoutError):
                 log.error("failed", exc_info=error, extra={"told": {"path": scope["path"]}})

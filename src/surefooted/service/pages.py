@@ -56,6 +56,8 @@ def sign_in(request: Request, sent: Sent) -> Response:
         wrong = "This token is not valid: it is mistyped, expired or revoked."
         fault = wrong if error.status == 401 else str(error)
         return render("sign_in.html", error.status, viewer=None, why="", fault=fault, form=expected, to=to)
+    if before := request.cookies.get(session.COOKIE):
+        session.end(held, before)
     answer = redirect(to)
     session.set_cookie(request, answer, session.COOKIE, session.create(held, token))
     answer.delete_cookie(session.BEFORE, path="/")
@@ -130,7 +132,7 @@ async def live(
     secret = request.cookies.get(session.COOKIE, "")
     last = request.headers.get("last-event-id")
     return api_events.stream(
-        who.held, deployment, api_events.first(after, last), lambda: session.find(who.held, secret)
+        who.held, who.token.name, deployment, api_events.first(after, last), lambda: session.find(who.held, secret)
     )
 
 
