@@ -166,9 +166,7 @@ def measure(name, address, seconds):
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     print(machine())
-    print(
-        "| what | clients | decisions a second | of the limit | p50 of a request, ms | p99, ms | CPU of a decision, ms |"
-    )
+    print("| what | clients | decisions a second | of the limit | p50 of a request, ms | p99, ms | CPU of each, ms |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=".") as place, ExitStack() as stack:
         measure("SQLite", Path(place) / "shop.db", seconds)
