@@ -37,17 +37,18 @@ class Replica:
     """One service as a process, always on the same port."""
 
     def __init__(self, address):
-        self.address, self.port = str(address), 0
+        self.address, self.port, self.slowest = str(address), 0, 0.0
         self.start()
 
     def start(self):
         command = [sys.executable, "-m", "surefooted", "serve", self.address, "--port", str(self.port), "--rate", "0",
                    "--log-level", "error"]  # fmt: skip
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        begun = time.monotonic()
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         for line in self.process.stderr:
             if found := re.search(r"Listening on http://127\.0\.0\.1:(\d+)", line):
-                self.port = int(found[1])
+                self.port, self.slowest = int(found[1]), max(self.slowest, time.monotonic() - begun)
                 threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True).start()
                 return
         raise SystemExit(f"a service did not start: {self.process.wait()}")
@@ -264,6 +265,7 @@ def soak(address, server, minutes, seed):
     for what, often in chaos.done.items():
         report(what, str(often))
     waits = ", ".join(f"{t:.3g} s" for t in (*np.quantile(times, [0.5, 0.99]), max(times)))
+    report("the longest start of a service", f"{max(replica.slowest for replica in replicas):.0f} s")
     report("a question: p50, p99, longest", waits)
     for i, name in enumerate(("memory of the third service, MB", "its threads", "its open files")):
         report(f"{name}: second quarter, last tenth", f"{before[i]:.0f}, {after[i]:.0f}")

@@ -21,7 +21,7 @@ from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
 SNAPSHOT = 3  # the format of snapshots
-EVERY = 20_000  # events between two snapshots
+EVERY = 5_000  # events between two snapshots: what a process that begins must read, at most
 IDLE = 1.0  # seconds without a transaction, after which others may have written much
 
 
