@@ -80,7 +80,7 @@ class Fuzz:
         def send(case):
             if "deployment" in (case.path_parameters or {}) and self.random.random() < 0.9:
                 case.path_parameters["deployment"] = "shop"
-            answer = case.call_and_validate(headers=headers, checks=CHECKS)
+            answer = case.call_and_validate(headers=headers, checks=CHECKS, timeout=150)
             self.count[answer.status_code] += 1
             self.look(answer.content, f"{case.method} {operation.path}")
 
@@ -91,7 +91,8 @@ class Fuzz:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            self.faults.append(f"{operation.label}: {error}"[:2_000])
+            said = [error, *getattr(error, "exceptions", ())]
+            self.faults.append(f"{operation.label}: {'; '.join(map(repr, said))}"[:2_000])
 
     # Bytes.
 
