@@ -20,7 +20,7 @@ from surefooted.live.stacking import packed, unpacked
 from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
-SNAPSHOT = 3  # the format of snapshots
+SNAPSHOT = 4  # the format of snapshots
 EVERY = 5_000  # events between two snapshots: what a process that begins must read, at most
 IDLE = 1.0  # seconds without a transaction, after which others may have written much
 

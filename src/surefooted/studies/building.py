@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefooted import own_code, solve
-from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpisodic, QLearning
+from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, EpsMix, PSRLEpisodic, QLearning, StepMix
 from surefooted.agents.agent import lacking
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
@@ -33,6 +33,8 @@ AGENTS: dict[str, Callable[..., Any]] = {
     "EULER": EULER,
     "PSRLEpisodic": PSRLEpisodic,
     "CUCBVI": CUCBVI,
+    "StepMix": StepMix,
+    "EpsMix": EpsMix,
 }
 NO_PROBLEM, NO_AGENT = "this problem cannot be built", "this agent cannot be built"
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from surefooted.errors import InvalidInput
 from surefooted.evaluation.pictures import draw_sketch, literally
-from surefooted.studies.columns import DECISIONS, kept
+from surefooted.studies.columns import DECISIONS, EACH, kept
 from surefooted.studies.results import Results, common_unit
 from surefooted.studies.spec import Setting
 from surefooted.studies.statistics import interval
@@ -148,17 +148,17 @@ class Judged:
 
     An agent that keeps none is judged by the condition that all others keep, or by replay if they differ. An agent that
     does not say its policies is judged by its decisions. If a figure has several conditions, its legend names them; if
-    it has one, its axis does. A study of episodes has only one.
+    it has one, its axis does; in a study of episodes only if it is not the usual one.
     """
 
     def __init__(self, results: Results) -> None:
         conditions = {setting.index: results.judged_by(setting) for setting in results.settings}
         found = {condition for condition in conditions.values() if condition is not None}
-        default = DECISIONS if found == {DECISIONS} else "replay"
+        default = found.pop() if len(found) == 1 else "replay"
         self.conditions = {index: condition or default for index, condition in conditions.items()}
         self.several = len(set(self.conditions.values())) > 1
-        only = "" if self.several or results.study.episodes else self.conditions[results.settings[0].index]
-        self.on_axis = f", {only}" if only else ""
+        only = self.conditions[results.settings[0].index]
+        self.on_axis = "" if self.several or (results.study.episodes and only != EACH) else f", {only}"
 
     def column(self, setting: Setting, name: str) -> str:
         """The column of that name about the setting's condition."""

@@ -13,7 +13,7 @@ from surefooted.problems import Problem
 from surefooted.simulation.playing import simulate
 from surefooted.simulation.run import UNKNOWN, EpisodicRun, Run
 from surefooted.studies.building import build_agent, build_problem
-from surefooted.studies.columns import DECISIONS
+from surefooted.studies.columns import DECISIONS, EACH, PREFIXES
 from surefooted.studies.parts import encode
 from surefooted.studies.spec import StudySpec, Task, seeds
 from surefooted.tables.space import Floats, Ints
@@ -55,6 +55,8 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
     conservative, budget = baseline_play(played), budgets(played)
     drawn, expected, of_decisions = regrets(result)
     by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else result.decisions
+    by_episode: Margin | None = getattr(result, "each", None)
+    others = {PREFIXES[DECISIONS]: by_decisions, PREFIXES[EACH]: by_episode}
     by_replay: Margin | None = result if can_replay(result) else None
     condition = getattr(agent, "condition", None)
     row = {
@@ -71,9 +73,13 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "regret": float(drawn[-1]),
         "pseudo_regret": None if by_replay is None else float(expected[-1]),
         "decisions_regret": None if study.episodes is not None else float(of_decisions[-1]),
-        "condition": condition if condition in CONDITIONS else None,
+        "condition": condition if condition in (*CONDITIONS, EACH) else None,
         **judged(by_replay, study.initial),
-        **{f"{DECISIONS}_{name}": value for name, value in judged(by_decisions, study.initial).items()},
+        **{
+            f"{own}{name}": value
+            for own, margin in others.items()
+            for name, value in judged(margin, study.initial).items()
+        },
         "seconds": seconds,
     }
     ends = study.recorded
@@ -84,7 +90,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "pseudo_regret": expected[last],
         "decisions_regret": of_decisions[last],
         **margins(by_replay, ends),
-        **{f"{DECISIONS}_{name}": values for name, values in margins(by_decisions, ends).items()},
+        **{f"{own}{name}": values for own, margin in others.items() for name, values in margins(margin, ends).items()},
         "budget": budget[last],
         "baseline_steps": conservative[last],
     }

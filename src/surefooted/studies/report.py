@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surefooted.pages import figure, page, table, text
-from surefooted.studies.columns import AMOUNTS, DECISIONS, judged_by, kept
+from surefooted.studies.columns import AMOUNTS, PREFIXES, judged_by, kept
 from surefooted.studies.figures import make_figures
 from surefooted.studies.results import Results
 from surefooted.studies.spec import Setting
@@ -68,7 +68,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     said = [f"The condition is violated by {'; '.join(guilty)}." if guilty else "The condition is never violated."]
     if guilty and clean:
         said.append(f"It is never violated by {'; '.join(clean)}.")
-    if any(row["condition"] == DECISIONS for row in rows):
+    if any(row["condition"] in PREFIXES for row in rows):
         said.append("Each agent is judged by the condition that it keeps; those that keep none are judged by replay.")
     if silent := [row["setting"] for row in rows if row["runs_violated"] is None]:
         said.append(f"These do not say which policies they follow and are judged by decisions: {'; '.join(silent)}.")

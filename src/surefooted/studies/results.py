@@ -71,7 +71,7 @@ class Results:
         return [setting for setting in self.study.settings if setting.index in present]
 
     def condition(self, setting: Setting) -> str | None:
-        """The condition that the agent of a setting keeps: "replay" or "decisions"; None if it keeps neither."""
+        """The condition that the agent of a setting keeps: see `columns.PREFIXES`; None if it keeps none."""
         condition: str | None = self.column(setting, "condition")[0]
         return condition
 
