@@ -16,7 +16,7 @@ LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
 BENCHMARKS := exact evi oracle pessimistic runs studies startup scaling history episodes bandits bandit_conditions certificates proposals anchors martingale unknown_baseline live replicas service service_page
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-live demo-service docs test verify release versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
+.PHONY: help demo demo-live demo-service docs test verify soak fuzz-service release versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -52,6 +52,17 @@ verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9,
 	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
 	@$(MAKE) --no-print-directory versions audit
 	@git diff --quiet HEAD 2>/dev/null && git rev-parse HEAD > $(VENV)/.verified || true
+
+MINUTES := 60
+STORES := sqlite postgresql
+
+soak: $(VENV)/.developing ## Kill the service and its database at random under load, for an hour on each (MINUTES=60 STORES="sqlite postgresql")
+	@test -e $(VENV)/.postgres || { $(PIP) --editable ".[postgres]" && touch $(VENV)/.postgres; }
+	@sh tests/postgresql.sh
+	@for store in $(STORES); do $(BIN)/python tests/soak.py $(MINUTES) $$store || exit 1; done
+
+fuzz-service: $(VENV)/.developing ## Send the service what nobody would write, for an hour (MINUTES=60)
+	@$(BIN)/python tests/fuzz_service.py $(MINUTES)
 
 versions: $(VENV)/.developing ## Run a quick part of the tests with the lowest versions that pyproject.toml allows (2 minutes)
 	@echo "Running a part of the tests with the lowest versions that are allowed (in $(VENV)-lowest)"

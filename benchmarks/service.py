@@ -3,7 +3,7 @@
 Run `python benchmarks/service.py [seconds]`: each row is measured for so long (10). The service is a process of its
 own, begun by its command; the clients are another one. A decision is a question and its outcome, two requests, and
 every answer is on disk before it is sent. The last rows are the same calls without HTTP. Beside other work, look at
-ratios. PostgreSQL is left out where there is no server.
+ratios, and at the CPU time that a decision takes. PostgreSQL is left out where there is no server.
 """
 
 import json
@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from measure import machine
 
 import surefooted as sf
 from surefooted.service import tokens
@@ -102,6 +103,12 @@ def clients(port, secret, n, seconds, run):
     return times.size / 2 / took, *np.quantile(times, [0.5, 0.99])
 
 
+def cpu(process):
+    """Seconds that a process has computed for."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def limit(address, seconds):
     """What the disk or the database can do by itself: pairs of small commits a second."""
     n, begin = 0, time.perf_counter()
@@ -126,35 +133,41 @@ def limit(address, seconds):
 def local(address, seconds):
     """The same calls without HTTP, in one thread."""
     with sf.live.open(address) as store:
-        shop, n, begin = store.deployment("shop"), 0, time.perf_counter()
+        shop, n, begin, computed = store.deployment("shop"), 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - begin < seconds:
             shop.ask("site 0", 0, key=f"local {n}")
             shop.tell(site="site 0", key=f"local {n}", reward=0.4, next_state=0)
             n += 1
-        return n / (time.perf_counter() - begin)
+        return n / (time.perf_counter() - begin), (time.process_time() - computed) / n
 
 
 def measure(name, address, seconds):
     secret = prepared(address)
-    print(f"| {name}: small commits, in pairs | | {limit(address, seconds):.0f} | | |", flush=True)
+    bare = limit(address, seconds)
+    print(f"| {name}: small commits, in pairs | | {bare:.0f} | 1 | | | |", flush=True)
     process, port = served(address)
     try:
         clients(port, secret, 1, 2.0, "warm")
         for n in CLIENTS:
+            before = cpu(process)
             rate, middle, worst = clients(port, secret, n, seconds, f"{n}")
-            print(f"| {name} over HTTP | {n} | {rate:.0f} | {1e3 * middle:.1f} | {1e3 * worst:.1f} |", flush=True)
+            took = f"{1e3 * middle:.1f} | {1e3 * worst:.1f} | {1e3 * (cpu(process) - before) / (rate * seconds):.2f}"
+            print(f"| {name} over HTTP | {n} | {rate:.0f} | {rate / bare:.2f} | {took} |", flush=True)
     finally:
         process.terminate()
         process.stderr.close()
         process.wait()
-    print(f"| {name} without HTTP | 1 | {local(address, seconds):.0f} | | |", flush=True)
+    rate, computed = local(address, seconds)
+    print(f"| {name} without HTTP | 1 | {rate:.0f} | {rate / bare:.2f} | | | {1e3 * computed:.2f} |", flush=True)
     with sf.live.open(address) as store:
         assert store.verify().is_whole
 
 
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    print("| what | clients | decisions a second | p50 of a request, ms | p99, ms |\n|---|---|---|---|---|")
+    print(machine())
+    print("| what | clients | decisions a second | of the limit | p50 of a request, ms | p99, ms | CPU of each, ms |")
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=".") as place, ExitStack() as stack:
         measure("SQLite", Path(place) / "shop.db", seconds)
         sys.path.insert(0, str(HERE.parent / "tests"))

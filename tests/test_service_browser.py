@@ -276,19 +276,61 @@ def test_a_token_that_ends_leads_to_the_form_with_the_reason(looker, place, how)
     assert one.faults == []
 
 
-def test_an_alarm_says_what_to_do(looker, place):
-    """Rewards that contradict the baseline's gain: a contradiction, and `trust` goes on."""
-    for t in range(400):
+def test_departures_only(looker, place):
+    one = looker()
+    one.page.goto(one.url + site("a"))
+    one.page.get_by_role("link", name="Departures only").click()
+    playwright.expect(one.page.get_by_role("link", name="Departures only")).to_have_attribute("aria-current", "true")
+    wanted = [row for row in place.advisor.rows() if row["site"] == "a" and row["status"] == "approved"]
+    rows = one.page.locator("#decisions tbody tr")
+    playwright.expect(rows).to_have_count(min(len(wanted), 25))
+    assert one.page.locator("#decisions tbody .tag.departs").count() == rows.count()
+    is_live(one.page)
+    assert axe.Axe().run(one.page).violations_count == 0
+    assert one.faults == []
+
+
+def test_a_contradiction_appears_without_reload(looker, place):
+    """An outcome that was declared impossible, on every page that is open."""
+    problem = shop()
+    ways = sf.Knowledge(problem.space, successors={(0, 0): {0}})
+    advisor = place.store.create_deployment("declared", space=problem.space, baseline=known(problem), alpha=0.1,
+                                            knowledge=ways)  # fmt: skip
+    advisor.add_site("here")
+    fleet, deployment, at_site = looker(), looker(), looker()
+    deployment.page.goto(deployment.url + "/deployment?name=declared")
+    at_site.page.goto(at_site.url + "/site?deployment=declared&site=here")
+    for one in (fleet, deployment, at_site):
+        is_live(one.page)
+        one.page.evaluate("window.mark = 1")
+        playwright.expect(one.page.locator("main")).not_to_contain_text("Contradiction")
+    advisor.tell(advisor.ask("here", 0, "1"), reward=0.5, next_state=1, action=0)
+    assert advisor.machine().fleet.contradictions
+    playwright.expect(fleet.page.locator("#needs")).to_contain_text("Contradiction", timeout=20_000)
+    playwright.expect(deployment.page.locator("#alarms-live")).to_contain_text("Contradiction", timeout=20_000)
+    playwright.expect(at_site.page.locator("#standing")).to_contain_text("Contradiction", timeout=20_000)
+    playwright.expect(fleet.page.locator("#news")).to_contain_text("Contradiction", timeout=20_000)
+    for one in (fleet, deployment, at_site):
+        assert one.page.evaluate("window.mark") == 1 and one.faults == []
+
+
+def test_an_alarm_appears_without_reload_and_says_what_to_do(looker, place):
+    """Rewards that are far below the baseline's gain: an alarm, and `trust` goes on."""
+    one = looker()
+    is_live(one.page)
+    one.page.evaluate("window.mark = 1")
+    for _ in range(400):
         decision = place.advisor.ask("a", 0, os.urandom(6).hex()) if not _waits(place, "a") else _waits(place, "a")
         if decision.status == "waiting":
             place.advisor.reject(decision, who="Ada")
         place.advisor.tell(decision, reward=0.0, next_state=0)
         machine = place.advisor.machine()
-        if t % 20 == 0 and (machine.fleet.alarm or machine.fleet.contradictions):
+        if machine.fleet.alarm:
             break
-    assert machine.fleet.alarm or machine.fleet.contradictions
-    one = looker()
-    playwright.expect(one.page.locator("#needs")).to_contain_text("Alarm" if machine.fleet.alarm else "Contradiction")
+    assert machine.fleet.alarm
+    playwright.expect(one.page.locator("#needs")).to_contain_text("Alarm", timeout=20_000)
+    playwright.expect(one.page.locator("#news")).to_contain_text(machine.fleet.alarm, timeout=20_000)
+    assert one.page.evaluate("window.mark") == 1
     one.page.goto(one.url + HERE)
     found = axe.Axe().run(one.page)
     assert found.violations_count == 0, found.generate_report()

@@ -1,8 +1,10 @@
 """Limits and secrets: size, rate, time, streams, headers; tokens that end; and nothing secret is written anywhere."""
 
+import http.client
 import json
 import logging
 import socket
+import struct
 import threading
 import time
 from datetime import timedelta
@@ -137,6 +139,40 @@ def test_a_connection_without_a_request_is_closed(place, monkeypatch):
             assert store.deployments() == ["shop"]
 
 
+def test_headers_without_end_are_cut_off(place):
+    service, _ = served(place)
+    with service:
+        for head in (b"GET /healthz HTTP/1.1\r\nX: ", b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 3_000, b"GET /"):
+            begun = time.monotonic()
+            with socket.create_connection(("127.0.0.1", service.port), timeout=20) as link, pytest.raises(OSError):
+                link.sendall(head)
+                for _ in range(200):  # 13 MB
+                    link.sendall(b"a" * 65_536)
+                    time.sleep(0.001)
+            assert time.monotonic() - begun < protocol.HEAD
+        link = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+        for _ in range(12):  # those of each request are counted by themselves
+            link.request("GET", "/healthz", headers={"X": "a" * 8_000})
+            assert link.getresponse().read() == b'{"status":"alive"}'
+        link.close()
+
+
+def test_streams_that_are_cut_at_once_do_not_count(place):
+    service, _ = served(place, settings={"streams": 4, "heartbeat": 0.1})
+    with service:
+        request = listening(service)
+        for i in range(40):
+            link = socket.create_connection(("127.0.0.1", service.port), timeout=20)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            link.sendall(request)
+            time.sleep(0.002 * (i % 4))
+            link.close()
+        until = time.monotonic() + 30
+        while service.held.hub.streams and time.monotonic() < until:
+            time.sleep(0.02)
+        assert service.held.hub.streams == 0
+
+
 def test_what_takes_too_long_is_answered_and_goes_on(place):
     service, advisor = served(place, settings={"seconds": 1.0})
     with service:
@@ -189,11 +225,13 @@ def test_streams_are_limited(place):
     service, _ = served(place, settings={"streams": 2, "heartbeat": 0.1})
     with service:
         request = listening(service)
+        other = request.replace(service.token("read").encode(), service.token().encode())
         open_ = [socket.create_connection(("127.0.0.1", service.port), timeout=20) for _ in range(2)]
-        for link in open_:
-            link.sendall(request)
+        for link, sent in zip(open_, (request, other), strict=True):
+            link.sendall(sent)
             assert b" 200 " in link.recv(100)
-        assert service.call("GET", "/v1/events", role="read").status == 503
+            assert service.call("GET", "/v1/events", role="read").status == 503  # half of them are for others
+        assert service.call("GET", "/v1/events", role="operate").status == 503
         for link in open_:
             link.close()
         until = time.monotonic() + 20

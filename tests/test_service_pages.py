@@ -14,7 +14,7 @@ pytest.importorskip("fastapi", reason="fastapi is missing")
 
 from live_help import deployed
 from service_help import Service
-from surefooted.service import pages_actions, tokens
+from surefooted.service import pages_actions, pages_site, tokens
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -186,6 +186,10 @@ def test_sessions_end_with_sign_out_and_with_their_token(service):
     assert one.post("/sign-out", form=one.mark()).headers["location"] == "/sign-in?why=out"
     one.cookies = kept  # whoever has kept the cookie has nothing
     assert "why=ended" in one.get("/").headers["location"] and other.get("/").status == 200
+    kept = dict(other.cookies)
+    other.sign_in(service.token("read"))
+    other.cookies = kept  # to sign in again ends the session before
+    assert "why=ended" in other.get("/").headers["location"]
     secret, token = tokens.create(service.store, "short", "read")
     third = Browser(service)
     third.sign_in(secret)
@@ -271,7 +275,7 @@ def test_what_is_done_on_a_page_is_in_the_journal(service):
 
 
 def test_the_way_back_leads_nowhere_else():
-    for where in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x", ""):
+    for where in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x", "", "/💥"):
         assert pages_actions.local(where) == "/"
     assert pages_actions.local("/site?a=1&done=x&b=2") == "/site?a=1&b=2"
 
@@ -347,4 +351,32 @@ def test_pages_on_every_database(anywhere):
         service.store.clock.now += timedelta(days=2)  # nobody answers any more
         assert "decision waits" not in one.get("/").text and "Nothing waits" in one.get("/approvals").text
         assert one.post("/sign-out", form=one.mark()).status == 303
+    store.close()
+
+
+def test_departures_only(anywhere, monkeypatch):
+    """Page by page, also where a page looks through few decisions: those that were played or approved, and no other."""
+    monkeypatch.setattr(pages_site, "DECISIONS", 4)
+    monkeypatch.setattr(pages_site, "LOOKED", 7)
+    store, advisor = deployed(anywhere / "shop.db", sites=("a", "b"), allowance=60.0)
+    for t in range(40):
+        advisor.set_mode(("live", "shadow", "approval")[t // 4 % 3])
+        for site in ("a", "b"):
+            decision = advisor.ask(site, 0, f'"departs":true "status":"waiting" {t}')
+            if decision.status == "waiting":
+                (advisor.approve if t % 2 else advisor.reject)(decision, who="Ada")
+            advisor.tell(decision, reward=0.5, next_state=0)
+    rows = [row for row in advisor.rows() if row["site"] == "a"]
+    wanted = [row["decision"] for row in rows if row["departs"] or row["status"] == "approved"]
+    assert 5 < len(wanted) < 30 and any(row["status"] == "approved" for row in rows)
+    with Service(store) as service:
+        one, path, found = browser(service, "read"), "/site?deployment=shop&site=a&show=departures", []
+        while path:
+            text = one.get(path).text
+            found += [int(n) for n in re.findall(r"number (\d+), <bdi>", text)]
+            older = re.search(r'<a href="([^"]+)" rel="next">Older', text)
+            path = html.unescape(older[1]) if older else None
+            assert 'aria-current="true">Departures only' in text and len(found) <= len(wanted)
+        assert found == wanted[::-1]
+        assert 'aria-current="true">All' in one.get("/site?deployment=shop&site=a").text
     store.close()

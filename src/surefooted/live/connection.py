@@ -20,6 +20,7 @@ from surefooted.live.store import StoreFault
 LOCAL = ("127.0.0.1", "::1", "localhost")
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds before a request is sent again
 CHUNK = 65_536
+AGAIN = (429, 502, 503, 504)  # answers after which a request is sent again; proxies give 502 and 504
 
 
 class AccessDenied(SurefootedError):
@@ -109,7 +110,7 @@ class Connection:
             wait = pause
             try:
                 status, content, retry = self._once(method, path, body, key)
-                if status not in (429, 503):
+                if status not in AGAIN:
                     if status >= 400:
                         raise _error(status, content, self.name)
                     return content

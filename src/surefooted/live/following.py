@@ -16,11 +16,12 @@ from surefooted.live import outcomes
 from surefooted.live.definition import Definition
 from surefooted.live.machine import Machine
 from surefooted.live.outcomes import Outcome
+from surefooted.live.stacking import packed, unpacked
 from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
-SNAPSHOT = 3  # the format of snapshots
-EVERY = 20_000  # events between two snapshots
+SNAPSHOT = 4  # the format of snapshots
+EVERY = 5_000  # events between two snapshots: what a process that begins must read, at most
 IDLE = 1.0  # seconds without a transaction, after which others may have written much
 
 
@@ -68,6 +69,15 @@ class Following:
             self._read_to = (epoch, last)
         return machine
 
+    def _catch_up(self) -> None:
+        """Read what others have written, if that may be much; called with the lock."""
+        if self._machine is None or time.monotonic() - self._changed > IDLE:
+            self.machine()
+
+    def _forget(self) -> None:
+        """The machine may be ahead of the journal: it is rebuilt before it is used again."""
+        self._machine = None
+
     def _restored(self) -> Machine:
         """From the newest snapshot that this version can use, or from nothing."""
         for n, body in self.store.snapshots(self.id):
@@ -76,7 +86,7 @@ class Following:
                 made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
                 if made_by == self._made_by:
                     machine = Machine(self.definition)
-                    machine.load(state)
+                    machine.load(unpacked(state))
                     self._snapshot_at = n
                     return machine
             except Exception:  # damaged, forged, or of another version: the journal has it all
@@ -89,7 +99,7 @@ class Following:
         try:
             state = codec.decode(body)
             made_by = {name: state.pop(name) for name in ("format", "surefooted", "fingerprint")}
-            return made_by != self._made_by or codec.payload(state) == codec.payload(machine.state_dict())
+            return made_by != self._made_by or codec.payload(state) == codec.payload(packed(machine.state_dict()))
         except Exception:  # damaged
             return False
 
@@ -105,7 +115,7 @@ class Following:
 
     def _write_snapshot(self, machine: Machine) -> None:
         """Keep this snapshot and the one before it."""
-        body = codec.encode(machine.state_dict() | self._made_by)
+        body = codec.encode(packed(machine.state_dict()) | self._made_by)
         self.store.put_snapshot(self.id, machine.n, body)
         self._snapshot_at = machine.n
 
@@ -113,8 +123,7 @@ class Following:
     def _changing(self) -> Iterator[Machine]:
         """A transaction, in which the machine has followed the journal."""
         with self.store.lock:
-            if self._machine is None or time.monotonic() - self._changed > IDLE:
-                self.machine()  # before it is our turn: others need not wait while we read
+            self._catch_up()  # before it is our turn: others need not wait while we read
             try:
                 with self.store.transaction():
                     machine = self.machine()

@@ -58,11 +58,15 @@ def needs(what: str) -> Callable[[Request], Token]:
 
 def identify(request: Request) -> Token:
     """The token of the header `Authorization: Bearer`; refused if there is none, or it is not valid (any more)."""
-    held = context(request)
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    found = check(held, secret.strip() if scheme.lower() == "bearer" else "", address(request))
+    found = check(context(request), bearer(request), address(request))
     request.state.token = found
     return found
+
+
+def bearer(request: Request) -> str:
+    """What the header `Authorization: Bearer` says, empty if there is none."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def check(held: Context, secret: str, where: str) -> Token:
@@ -72,8 +76,7 @@ def check(held: Context, secret: str, where: str) -> Token:
     found = tokens.find(held.store, secret) if secret else None
     if found is None:
         held.failures.wait(where)
-        hint = "Send Authorization: Bearer and a token that is neither expired nor revoked."
-        raise Refusal(401, "unauthorised", "no valid token was sent", hint, {"WWW-Authenticate": "Bearer"})
+        raise no_token()
     if wait := held.requests.wait(found.name):
         raise too_many(wait)
     return found
@@ -81,7 +84,7 @@ def check(held: Context, secret: str, where: str) -> Token:
 
 def still_valid(held: Context, token: Token) -> Token:
     """The token as it is now; refused if it was revoked or has expired meanwhile."""
-    now = next((found for found in tokens.listed(held.store) if found.name == token.name), None)
+    now = tokens.named(held.store, token.name)
     if now is None or not now.is_valid(held.store.clock()):
         raise Refusal(401, "unauthorised", "the token is not valid any more", f"The token {token.name} has ended.")
     return now
@@ -102,6 +105,12 @@ def at_site(token: Token, deployment: str, site: str) -> None:
     """Refuse a site that the token is not for."""
     if not token.may_use(deployment, site):
         raise forbidden(f"The token {token.name} is not for site {site} of {deployment}.")
+
+
+def no_token() -> Refusal:
+    """401."""
+    hint = "Send Authorization: Bearer and a token that is neither expired nor revoked."
+    return Refusal(401, "unauthorised", "no valid token was sent", hint, {"WWW-Authenticate": "Bearer"})
 
 
 def forbidden(detail: str) -> Refusal:

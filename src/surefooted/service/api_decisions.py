@@ -11,28 +11,35 @@ from surefooted.service.answers import Answered, Decisions, Done, OutcomeTold
 from surefooted.service.calls import PROBLEMS, Call, Deployment, Limit, Number, call
 from surefooted.service.errors import not_found
 from surefooted.service.models import Name, Question, Told
+from surefooted.service.turns import Turn, turn
 
 router = APIRouter(prefix="/v1/deployments/{deployment}", tags=["decisions"], responses=PROBLEMS)
 
 
 @router.post("/ask", response_model=Answered)
-def ask(deployment: Deployment, body: Question, who: Annotated[Call, call("use")]) -> Any:
+async def ask(deployment: Deployment, body: Question, here: Annotated[Turn, turn("use")]) -> Any:
     """What to play in a state of a site. The same key gives the same decision for ever, so repeat it if in doubt."""
-    access.at_site(who.token, deployment, body.site)
-    advisor = who.advisor(deployment)
-    return answers.decision(advisor, advisor.ask(body.site, body.state, body.key))
+
+    def decide(who: Call, advisor: Advisor) -> dict[str, Any]:
+        access.at_site(who.token, deployment, body.site)
+        return answers.decision(advisor, advisor.ask(body.site, body.state, body.key))
+
+    return await here.take(deployment, decide)
 
 
 @router.post("/tell", response_model=Done)
-def tell(deployment: Deployment, body: Told, who: Annotated[Call, call("use")]) -> Any:
+async def tell(deployment: Deployment, body: Told, here: Annotated[Turn, turn("use")]) -> Any:
     """What came of a decision, all of it or a part. To tell the same again changes nothing."""
-    advisor = who.advisor(deployment)
-    site = body.site if body.decision is None else _site_of(advisor, body.decision)
-    if site is not None:
-        access.at_site(who.token, deployment, site)
-    given = body.model_dump(exclude={"who"}, exclude_none=True)
-    advisor.tell(given.pop("decision", None), who=who.by(body.who), **given)
-    return {"event": advisor.store.last}
+
+    def write(who: Call, advisor: Advisor) -> dict[str, Any]:
+        site = body.site if body.decision is None else _site_of(advisor, body.decision)
+        if site is not None:
+            access.at_site(who.token, deployment, site)
+        given = body.model_dump(exclude={"who"}, exclude_none=True)
+        advisor.tell(given.pop("decision", None), who=who.by(body.who), **given)
+        return {"event": advisor.store.last}
+
+    return await here.take(deployment, write)
 
 
 @router.get("/decisions", response_model=Decisions)

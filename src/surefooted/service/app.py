@@ -31,9 +31,11 @@ from surefooted.service.guard import Guard
 from surefooted.service.hub import Hub
 from surefooted.service.metrics import Metrics
 from surefooted.service.settings import Settings
+from surefooted.service.turns import Turns
 from surefooted.service.webhooks import Teller
 
-ROUTERS = (api_deployments, api_decisions, api_people, api_reports, api_events, api_tokens, api_operations)
+# What is asked most often comes first: routes are tried one after the other.
+ROUTERS = (api_decisions, api_deployments, api_people, api_reports, api_events, api_tokens, api_operations)
 PAGES = (pages, pages_actions, pages_rendering)
 ABOUT = "Ask what to do, tell what came of it. Every answer is on disk before it is sent (docs/service.md)."
 
@@ -53,6 +55,7 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     held.failures = Bucket(settings.failures / 60.0, settings.failures)
     held.hub = Hub(store)
     held.metrics = Metrics(held)
+    held.turns = Turns(held)
     idempotency.prepare(store)
     pages_session.prepare(store)
     teller = Teller(held)
@@ -61,14 +64,16 @@ def create_app(store: LiveStore, settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = settings.threads
         held.hub.start()
+        held.turns.start()
         teller.start()
         yield
         held.stop()
+        held.turns.stop()
         teller.stop()
         held.hub.stop()
 
     app = FastAPI(title="Surefooted", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None,
-                  redoc_url=None, openapi_url="/v1/openapi.json",
+                  redoc_url=None, openapi_url="/v1/openapi.json", redirect_slashes=False,
                   generate_unique_id_function=lambda route: route.name)  # fmt: skip
     app.state.context = held
     errors.install(app)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from surefooted.service.access import Bucket
     from surefooted.service.hub import Hub
     from surefooted.service.metrics import Metrics
+    from surefooted.service.turns import Turns
 
 KEPT = 200  # advisors that are kept warm
 
@@ -24,6 +25,7 @@ class Context:
 
     - `store`, `settings`: what the service was started with.
     - `requests`, `failures`: how many requests each token, and how many wrong tokens each address may still send.
+    - `turns`: the line in which questions and outcomes wait.
     - `hub`: follows the journal and wakes those who wait for events; `metrics`: what is counted.
     - `heavy`: held by calls that replay a whole journal; only one runs at a time.
     - `stopping`: whether the service is about to end.
@@ -31,6 +33,7 @@ class Context:
 
     requests: "Bucket"
     failures: "Bucket"
+    turns: "Turns"
     hub: "Hub"
     metrics: "Metrics"
 
@@ -44,6 +47,10 @@ class Context:
         """Begin to end: streams end, and nothing new is waited for."""
         self.stopping = self.hub.ending = True
         self.hub.wake()
+
+    def warm(self, name: str) -> Advisor | None:
+        """The advisor of a deployment, if it was asked for before."""
+        return self._advisors.get(name)
 
     def advisor(self, name: str) -> Advisor:
         """The advisor of a deployment, which is kept warm; refused with 404 if there is none."""

@@ -34,6 +34,9 @@ TOO_SLOW = Refusal(408, "too-slow", "this request came too slowly", "Send it aga
 TOO_LONG = Refusal(
     503, "too-long", "this took too long", "Ask again: what was done is done once.", {"Retry-After": "1"}
 )
+ENDED = Refusal(
+    503, "stopping", "the service has ended", "Ask again: what was done is done once.", {"Retry-After": "1"}
+)
 
 
 class Guard:
@@ -82,6 +85,12 @@ class Guard:
                     await sent(message)
 
                 await self.app(scope, _replay(body, receive), streaming)
+        except asyncio.CancelledError:  # the server waits no longer
+            if not self.held.stopping:
+                raise
+            if not begun:
+                told, headers = describe(ENDED)
+                await answer(told, headers)(scope, receive, sent)
         except Exception as error:
             if not isinstance(error, Refusal | TimeoutError):
                 log.error("failed", exc_info=error, extra={"told": {"path": scope["path"]}})

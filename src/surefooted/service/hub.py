@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import Counter
 
 from surefooted.errors import SurefootedError
 from surefooted.live.store import Store
@@ -14,12 +15,18 @@ class Hub:
     """Knows the number of the last event, at most a moment late, whichever process wrote it."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.last, self.streams = store, 0, 0
+        self.store, self.last = store, 0
+        self.readers: Counter[str] = Counter()  # how many streams each token has opened
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._arrived = threading.Condition()
         self.ending = self._ended = False
         self._thread = threading.Thread(target=self._follow, name="journal", daemon=True)
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return self.readers.total()
 
     def start(self) -> None:
         """Begin to follow; called in the event loop that is to be woken."""

@@ -53,5 +53,5 @@ def once(store: Store, advisor: Advisor | None, named: tuple[str, str, str], do:
                 return answer
         except BaseException:
             if advisor is not None:
-                advisor._machine = None  # it may be ahead of the journal
+                advisor._forget()
             raise

@@ -56,6 +56,8 @@ def sign_in(request: Request, sent: Sent) -> Response:
         wrong = "This token is not valid: it is mistyped, expired or revoked."
         fault = wrong if error.status == 401 else str(error)
         return render("sign_in.html", error.status, viewer=None, why="", fault=fault, form=expected, to=to)
+    if before := request.cookies.get(session.COOKIE):
+        session.end(held, before)
     answer = redirect(to)
     session.set_cookie(request, answer, session.COOKIE, session.create(held, token))
     answer.delete_cookie(session.BEFORE, path="/")
@@ -92,14 +94,17 @@ def deployment(request: Request, who: Who, name: Text, done: Done = "") -> Respo
 
 
 @router.get("/site")
-def site(request: Request, who: Who, deployment: Text, site: Text, before: Number = None, done: Done = "") -> Response:
+def site(
+    request: Request, who: Who, deployment: Text, site: Text, before: Number = None, show: Text = "all",
+    done: Done = "",
+) -> Response:  # fmt: skip
     """A site: its account, decisions, what was learnt, the forecast."""
     advisor = who.held.advisor(deployment)
-    told = pages_site.site(who.held, advisor, site, before)
+    told = pages_site.site(who.held, advisor, site, pages_site.Part(before, show == "departures"))
     with who.held.store.lock:
         number = advisor.machine().site(site)
     cards = pages_approvals.approvals(who.held, (deployment, number))["waiting"] if told["waiting_here"] else []
-    return _page(request, who, "site.html", done, stream=deployment, cards=cards, before=before, **told)
+    return _page(request, who, "site.html", done, stream=deployment, cards=cards, **told)
 
 
 @router.get("/approvals")
@@ -127,7 +132,7 @@ async def live(
     secret = request.cookies.get(session.COOKIE, "")
     last = request.headers.get("last-event-id")
     return api_events.stream(
-        who.held, deployment, api_events.first(after, last), lambda: session.find(who.held, secret)
+        who.held, who.token.name, deployment, api_events.first(after, last), lambda: session.find(who.held, secret)
     )
 
 

@@ -96,7 +96,7 @@ def _number(sent: dict[str, str], name: str) -> int:
 
 def local(where: str) -> str:
     """An address of this service, and of no other; without what was done last."""
-    if not where.startswith("/") or where.startswith(("//", "/\\")) or any(ord(c) <= 32 for c in where):
+    if not where.startswith("/") or where.startswith(("//", "/\\")) or not all("!" <= c <= "~" for c in where):
         return "/"
     path, _, query = where.partition("?")
     kept = "&".join(part for part in query.split("&") if part and not part.startswith("done="))

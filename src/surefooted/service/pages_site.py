@@ -1,6 +1,6 @@
 """What the page of a site, or of a deployment, shows: accounts, decisions, what was learnt, the forecast."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,14 +16,22 @@ from surefooted.service.pages_fleet import balance, questions
 from surefooted.service.pages_rendering import link
 
 DECISIONS = 25  # of a page
+LOOKED = 5_000  # decisions that are looked through for departures, for one page
 STATES = 60  # rows of the table of what was learnt
 TABLE = 24  # rows of the table that says what the chart shows
 FORECASTS: WeakKeyDictionary[Advisor, Feasibility] = WeakKeyDictionary()  # a deployment never changes
 NEVER = 10**9  # decisions: a forecast of that many means never
 
 
-def site(held: Context, advisor: Advisor, name: str, before: int | None) -> dict[str, Any]:
-    """The page of a site; `before` pages through its decisions."""
+class Part(NamedTuple):
+    """Which decisions of a site: the newest `before` a number, all or `departures` only."""
+
+    before: int | None = None
+    departures: bool = False
+
+
+def site(held: Context, advisor: Advisor, name: str, part: Part) -> dict[str, Any]:
+    """The page of a site, with a part of its decisions."""
     with held.store.lock:
         machine = advisor.machine()
         i = advisor._site(machine, name)
@@ -36,7 +44,7 @@ def site(held: Context, advisor: Advisor, name: str, before: int | None) -> dict
             "overdue": [n for n, of in machine.tracks.overdue().items() if of == i],
             "waiting_here": [n for n in questions(advisor, machine) if machine.fleet.open[n].site == i],
         }  # fmt: skip
-    return told | _decisions(held, advisor, i, name, before)
+    return told | _decisions(held, advisor, i, name, part)
 
 
 def deployment(held: Context, advisor: Advisor) -> dict[str, Any]:
@@ -184,16 +192,40 @@ def _forecast(advisor: Advisor, machine: Machine, site: int | None) -> dict[str,
     }  # fmt: skip
 
 
-def _decisions(held: Context, advisor: Advisor, i: int, name: str, before: int | None) -> dict[str, Any]:
+def _decisions(held: Context, advisor: Advisor, i: int, name: str, part: Part) -> dict[str, Any]:
     """A page of decisions, the newest first, with reason and outcome."""
-    query = "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND n < ? ORDER BY n DESC"
-    rows = held.store.read(f"{query} LIMIT {DECISIONS + 1}", advisor.id, i, before or 2**62)
-    numbers = [int(n) for (n,) in rows[:DECISIONS]]
-    older = link("/site", deployment=advisor.name, site=name, before=numbers[-1]) if len(rows) > DECISIONS else None
+
+    def address(before: int | None, departures: bool) -> str:
+        show = "departures" if departures else None
+        return link("/site", deployment=advisor.name, site=name, show=show, before=before)
+
+    numbers, following = _numbers(held, advisor, i, part)
     return {
-        "decisions": [decision(advisor, n, name) for n in numbers], "older": older,
-        "newest": None if before is None else link("/site", deployment=advisor.name, site=name),
+        "decisions": [decision(advisor, n, name) for n in numbers], "part": part, "looked": LOOKED,
+        "older": None if following is None else address(following, part.departures),
+        "newest": None if part.before is None else address(None, part.departures),
+        "all": address(None, False), "only": address(None, True),
     }  # fmt: skip
+
+
+def _numbers(held: Context, advisor: Advisor, i: int, part: Part) -> tuple[list[int], int | None]:
+    """The decisions of a page, and before which one the next page begins, if there is one."""
+    before = part.before or 2**62
+    if not part.departures:
+        query = "SELECT n FROM decisions WHERE deployment = ? AND site = ? AND n < ? ORDER BY n DESC LIMIT ?"
+        found = [int(n) for (n,) in held.store.read(query, advisor.id, i, before, DECISIONS + 1)]
+        return found[:DECISIONS], found[DECISIONS - 1] if len(found) > DECISIONS else None
+    query = (
+        'SELECT e.n, e.body LIKE \'%"departs":true%\', e.body LIKE \'%"status":"waiting"%\' FROM decisions d '
+        "JOIN events e ON e.n = d.n WHERE d.deployment = ? AND d.site = ? AND d.n < ? ORDER BY d.n DESC LIMIT ?"
+    )
+    rows, found = held.store.read(query, advisor.id, i, before, LOOKED), list[int]()
+    for n, departs, asked in rows:
+        if departs or (asked and any(event.kind == "approve" for event in held.store.about(n))):
+            found.append(int(n))
+        if len(found) == DECISIONS:
+            return found, found[-1]
+    return found, int(rows[-1][0]) if len(rows) == LOOKED else None
 
 
 def decision(advisor: Advisor, n: int, site: str) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 "use strict";
 
 (() => {
-  const PAUSE = 1000;       // milliseconds between two renewals
+  const PAUSE = 1000;       // milliseconds between two renewals, at least
+  const SHARE = 10;         // the pause is so many times as long as a renewal took: a busy service is asked less often
   const RETRY = 2000;       // before a stream that was closed is opened again
   const QUIET = 8000;       // between two announcements of ordinary events
   const state = document.getElementById("state");
   const words = document.getElementById("state-words");
   const news = document.getElementById("news");
   const charts = [];
-  let source = null, last = null, timer = null, busy = false, again = false, announced = 0, counts = { ask: 0 };
+  let source = null, last = null, timer = null, busy = false, again = false, announced = 0, counts = { ask: 0 }, took = 0;
 
   function show(kind, said) {
     state.dataset.state = kind;
@@ -54,12 +55,13 @@
   // Renewal: what is typed, focused or unfolded stays as it is.
 
   function renewSoon() {
-    if (timer === null) timer = setTimeout(() => { timer = null; renew(); }, PAUSE);
+    if (timer === null) timer = setTimeout(() => { timer = null; renew(); }, Math.max(PAUSE, SHARE * took));
   }
 
   async function renew() {
     if (busy) { again = true; return; }
     busy = true;
+    const begun = Date.now();
     try {
       const answer = await fetch(location.href, { credentials: "same-origin", cache: "no-store" });
       if (answer.redirected && new URL(answer.url).pathname === "/sign-in") { location.reload(); return; }
@@ -71,10 +73,16 @@
       }
     } catch { /* the server is away; the stream says so */ }
     busy = false;
+    took = Date.now() - begun;
     if (again) { again = false; renewSoon(); }
   }
 
+  function urgent() {
+    return [...document.querySelectorAll(".need.alarm, .need.contradiction")].map((each) => each.textContent.trim()).join(" ");
+  }
+
   function replace(fresh) {
+    const before = urgent();
     for (const old of document.querySelectorAll("[data-live]")) {
       const made = fresh.getElementById(old.id);
       if (!made || made.innerHTML === old.dataset.was || isInUse(old)) continue;
@@ -89,6 +97,8 @@
       old.querySelectorAll(".scroll").forEach((each, i) => { each.scrollLeft = scrolled[i] || 0; });
       restore(old, focus);
     }
+    const now = urgent();
+    if (now && now !== before) say(now.replace(/\s+/g, " "));
   }
 
   function isInUse(part) {
