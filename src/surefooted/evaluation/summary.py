@@ -89,7 +89,8 @@ def _hardness(problem: Problem) -> list[Fact]:
     if problem.horizon is not None:
         facts.append(Fact("optimal_span", "span of the optimal values", measured.span))
     facts.append(Fact("smallest_gap", "smallest loss of a pair that is not optimal", measured.smallest_gap))
-    return [*facts, Fact("reserve", f"reserve: worst departure, in baseline {spent}", measured.reserve)]
+    facts.append(Fact("reserve", f"reserve: worst departure, in baseline {spent}", measured.reserve))
+    return [fact for fact in facts if fact.value is not None]
 
 
 def of_table(mdp: TabularMDP, diameters: bool | None = None, progress: Progress | None = None) -> list[Fact]:
