@@ -33,7 +33,8 @@ def icu_sepsis(
 
     - `horizon`: the length of an episode. Who is still in the unit at its end has earned nothing.
     - `actions`: "all" 25 in every state, or the "admissible" ones: those that clinicians took often enough there. With
-      "all", each of the others does what the admissible ones of the state do on average, as in the package.
+      "all", each of the others does what the admissible ones of the state do on average, as in the package. With
+      "admissible", "expert" is the clinicians' policy given that the action is one of them.
     - `baseline`: "expert" (the clinicians) or "random" (every action equally often).
     - `random_share`: the probability that the baseline plays an action at random.
     - `noise`: reward noise, by default none.
@@ -81,8 +82,8 @@ def icu_sepsis(
 
 
 def _on(law: Floats, mdp: TabularMDP) -> Floats:
-    """The law [S, A] on the actions that each state has, uniform where it has none of them."""
+    """The law [S, A] given that the action is one that the state has; any of them where the law has none."""
     available = mdp.space.available
-    kept = np.where(available, law, 0.0)
-    total = kept.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(total > 0, kept / np.where(total > 0, total, 1.0), available / available.sum(axis=1, keepdims=True)))
+    kept: Floats = np.where(available, law, 0.0)
+    kept[kept.sum(axis=1) == 0] = available[kept.sum(axis=1) == 0]
+    return kept / kept.sum(axis=1, keepdims=True)

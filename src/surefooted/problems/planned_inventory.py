@@ -5,6 +5,7 @@ good or bad. `stockpyl` is an extra; it follows Snyder & Shen (2019). Lost sales
 and of holding a unit: with this, and orders that arrive at once, its models with backlogs have the same optimal (s, S).
 """
 
+import warnings
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -54,7 +55,9 @@ def planned_inventory(
             f"price {price} must be above the costs of buying and holding a unit": margin > 0,
         },
     )
-    ss: Any = import_module("stockpyl.ss")
+    with warnings.catch_warnings():  # Python warns of escapes in its docstrings
+        warnings.simplefilter("ignore")
+        ss: Any = import_module("stockpyl.ss")
     if planner == "exact":
         s, up_to, _ = ss.s_s_discrete_exact(holding_cost, margin, fixed_cost, True, forecast)
     else:
