@@ -142,7 +142,9 @@ def test_wet_chicken_baselines_differ_in_quality():
 def test_simple_grid_row_by_row(pays, best, lazy):
     problem = simple_grid(3, pays, lazy)
     moves = [(0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)]
-    for (s, (x, y)), (a, (dx, dy)) in itertools.product(enumerate(itertools.product(range(3), repeat=2)), enumerate(moves)):
+    for (s, (x, y)), (a, (dx, dy)) in itertools.product(
+        enumerate(itertools.product(range(3), repeat=2)), enumerate(moves)
+    ):
         goal = min(max(x + dx, 0), 2) * 3 + min(max(y + dy, 0), 2)
         row = {goal: 1 - lazy} if goal != s else {s: 1.0}
         if lazy and goal != s:
@@ -314,7 +316,9 @@ def test_a_planner_with_the_right_forecast_is_optimal_and_costs_what_stockpyl_sa
     assert s >= 0 and up_to <= 40
     assert gain(problem) == pytest.approx(margin * demand - cost, abs=1e-6)
     assert gain(problem) == pytest.approx(solve.optimal_gain(problem.mdp).gain, abs=1e-6)
-    worse = [gain(planned_inventory(planner, share * demand, **options)) for planner, share in (("power", 1), ("power", 0.5))]
+    worse = [
+        gain(planned_inventory(planner, share * demand, **options)) for planner, share in (("power", 1), ("power", 0.5))
+    ]
     assert gain(problem) >= worse[0] > worse[1]
 
 

@@ -42,6 +42,10 @@ def problems(
 ) -> None:
     """List the problems, or show the problem NAME or the problem file NAME.toml.
 
+    The list says how hard each problem is. "To gain" is what an optimal policy earns more than the baseline. "Span" is
+    that of the optimal bias or values. "Smallest gap" is the smallest loss of an action that is not optimal. "Reserve"
+    is the largest loss of one departure from the baseline, in steps (or episodes) of what the baseline earns.
+
     A problem is shown with its sizes, gains, spans and diameters, beside the numbers that the paper prints.
 
     \b
@@ -166,7 +170,7 @@ def _print_list(as_json: bool) -> None:
     print_table(table, right={1, 2})
     click.echo()
     print_table(hard, right=set(range(1, len(_HARDNESS))))
-    click.echo("\nsurefooted problems NAME shows one of them; docs/problems.md says what the numbers mean.", err=True)
+    click.echo("\nsurefooted problems NAME shows one of them.", err=True)
 
 
 _HARDNESS = ["problem", "baseline earns", "optimal", "to gain", "span", "diameter", "smallest gap", "reserve"]

@@ -27,9 +27,25 @@ if TYPE_CHECKING:
     from surefooted.problems.problem_file import ProblemFile
 
 __all__ = [
-    *("ALL", "Problem", "load", "make"),
-    *("cliff_walking", "deep_sea", "double_chain", "forest", "frozen_lake", "garnet", "gridworld", "icu_sepsis"),
-    *("inventory", "maintenance", "planned_inventory", "riverswim", "simple_grid", "taxi", "wet_chicken"),
+    "ALL",
+    "Problem",
+    "cliff_walking",
+    "deep_sea",
+    "double_chain",
+    "forest",
+    "frozen_lake",
+    "garnet",
+    "gridworld",
+    "icu_sepsis",
+    "inventory",
+    "load",
+    "maintenance",
+    "make",
+    "planned_inventory",
+    "riverswim",
+    "simple_grid",
+    "taxi",
+    "wet_chicken",
 ]
 
 ALL: dict[str, Callable[..., Problem]] = {

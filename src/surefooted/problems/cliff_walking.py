@@ -1,4 +1,4 @@
-"""Cliff walking: the shortest way leads along a cliff; Sutton & Barto (2018), Example 6.6; Gymnasium's CliffWalking-v1."""
+"""Cliff walking: the shortest way leads along a cliff (Sutton & Barto 2018, Example 6.6; CliffWalking-v1)."""
 
 from typing import Any
 

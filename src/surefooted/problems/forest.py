@@ -62,7 +62,9 @@ def forest(
     mdp = TabularMDP.from_arrays(p, r, noise=noise, rewards=(0.0, float(r.max())), unit=unit or "")
     mdp = mdp if unit is not None else mdp.normalised()
     cut_from = {"rotate": old, "early": 1, "wait": n_ages}
-    policies = {name: Policy.deterministic(mdp.space, (np.arange(n_ages) >= age).astype(int)) for name, age in cut_from.items()}
+    policies = {
+        name: Policy.deterministic(mdp.space, (np.arange(n_ages) >= age).astype(int)) for name, age in cut_from.items()
+    }
     return Problem(
         name="forest",
         mdp=mdp,

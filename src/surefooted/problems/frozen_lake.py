@@ -1,4 +1,4 @@
-"""Frozen lake: across slippery ice to the goal, around the holes; Gymnasium's FrozenLake-v1."""
+"""Frozen lake: across slippery ice to the goal, around the holes (FrozenLake-v1)."""
 
 from typing import Any
 
@@ -79,7 +79,9 @@ def frozen_lake(
         baseline=chosen("frozen_lake", policies, baseline, random_share),
         start=start,
         horizon=horizon,
-        state_labels=tuple(f"({i},{j})" + (flat[s] if flat[s] in "SGH" else "") for s, (i, j) in zip(states, where, strict=True)),
+        state_labels=tuple(
+            f"({i},{j})" + (flat[s] if flat[s] in "SGH" else "") for s, (i, j) in zip(states, where, strict=True)
+        ),
         action_labels=("←", "↓", "→", "↑"),
         positions=where,
         axes=("row", "column"),

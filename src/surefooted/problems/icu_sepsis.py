@@ -51,8 +51,8 @@ def icu_sepsis(
     if actions == "admissible":
         listed = (assets / "admissible_actions.txt").read_text(encoding="ascii").splitlines()[1:]
         allowed[:DEATH] = False
-        for s, line in enumerate(listed[:DEATH]):
-            allowed[s, [int(a) for a in line.split()]] = True
+        for i, line in enumerate(listed[:DEATH]):
+            allowed[i, [int(a) for a in line.split()]] = True
     s, a, after = np.nonzero((p > 0) & allowed[:, :, None])
     patients = np.flatnonzero(first)
     starts = np.full(patients.size, n)
@@ -86,4 +86,4 @@ def _on(law: Floats, mdp: TabularMDP) -> Floats:
     available = mdp.space.available
     kept: Floats = np.where(available, law, 0.0)
     kept[kept.sum(axis=1) == 0] = available[kept.sum(axis=1) == 0]
-    return kept / kept.sum(axis=1, keepdims=True)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))

@@ -51,7 +51,8 @@ def planned_inventory(
             f"planner {planner!r} must be one of {', '.join(PLANNERS)}": planner in PLANNERS,
             f"capacity {capacity} must be a positive whole number": is_whole(capacity, 1),
             f"demand_mean {demand_mean} and forecast {forecast} must be positive": demand_mean > 0 and forecast > 0,
-            f"fixed_cost {fixed_cost} and holding_cost {holding_cost} must be positive": min(fixed_cost, holding_cost) > 0,
+            f"fixed_cost {fixed_cost} and holding_cost {holding_cost} must be positive": min(fixed_cost, holding_cost)
+            > 0,
             f"price {price} must be above the costs of buying and holding a unit": margin > 0,
         },
     )

@@ -36,8 +36,8 @@ def simple_grid(
     - `pays`: which corners earn 1 when a step stays in them: "and", "nand", "or" or "xor" of x and y being at the far
       end. Staying in another corner earns 0. Every other step earns 0.5.
     - `lazy`: the probability that an action has no effect.
-    - `baseline`: "stay" (go to the middle and stay: 0.5 a step), "wander" (plays every action equally often) or "corner" (the
-      shortest way to a corner that pays: optimal).
+    - `baseline`: "stay" (go to the middle and stay: 0.5 a step), "wander" (plays every action equally often) or
+      "corner" (the shortest way to a corner that pays: optimal).
     - `random_share`: the probability that the baseline plays an action at random.
     - `noise`: reward noise, by default none.
 

@@ -1,4 +1,4 @@
-"""Taxi: fetch a passenger and bring them where they want to go; Dietterich (2000); Gymnasium's Taxi-v4."""
+"""Taxi: fetch a passenger and bring them where they want to go (Dietterich 2000; Taxi-v4)."""
 
 from typing import Any
 

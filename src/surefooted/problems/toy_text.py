@@ -31,9 +31,9 @@ def restarting(env: Any, noise: Noise | None, unit: str | None) -> tuple[Tabular
     pair = np.repeat(np.arange(mdp.space.n_pairs), np.diff(mdp.next_ptr))
     inside = reached[owner]
     columns = (number[owner], mdp.space.pair_action[pair], number[mdp.next_state], mdp.p, mdp.r[pair])
-    rewards: Any = (mdp.space.low, mdp.space.high)
-    kept = [column[inside] for column in columns]
-    return _finished(TabularMDP.from_transitions(*kept, noise=noise, rewards=rewards, unit=unit or ""), unit), states
+    state, action, after, mass, reward = (column[inside] for column in columns)
+    space: Any = {"rewards": (mdp.space.low, mdp.space.high), "unit": unit or ""}
+    return _finished(TabularMDP.from_transitions(state, action, after, mass, reward, noise, **space), unit), states
 
 
 def absorbing(env: Any, noise: Noise | None, unit: str | None) -> TabularMDP:

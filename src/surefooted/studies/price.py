@@ -124,7 +124,7 @@ def _depth(margins: Any, each: float) -> float | None:
 
 
 def summary(rows: Sequence[Price]) -> list[list[str]]:
-    """One line per agent over all problems, with a heading: medians, the range of relative regret, runs that violate."""
+    """One line per agent over all problems, with a heading: medians, a range, and how many runs violate."""
     head = ["agent", "keeps", "baseline plays", "floor", "regret ÷ learner's", "range", "violate replay"]
     lines = [[*head, "violate decisions"]]
     for agent in dict.fromkeys((row.agent, row.unit, row.alpha) for row in rows):

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from surefooted.evaluation.pictures import literally
 from surefooted.studies.figures import COLOURS, save, styled
@@ -30,7 +31,7 @@ def draw_price(rows: Sequence[Price], title: str, path: Path, formats: Sequence[
     agents = list(dict.fromkeys((row.unit, row.agent, row.alpha) for row in rows))
     agents.sort(key=lambda agent: agent[0] != "steps")
     with styled():
-        figure = Figure(figsize=(10.5, 1.3 + 0.32 * (len(agents) + 1)), layout="constrained")
+        figure = Figure(figsize=(10.5, 1.6 + 0.32 * (len(agents) + 1)), layout="constrained")
         axes = figure.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
         places, names = [], []
         for i, agent in enumerate(agents):
@@ -42,6 +43,7 @@ def draw_price(rows: Sequence[Price], title: str, path: Path, formats: Sequence[
         axes[0].set_yticks(places, names)
         axes[0].invert_yaxis()
         _finish(axes)
+        _legend(figure)
         figure.suptitle(literally(title))
         return save(figure, path, formats)
 
@@ -54,12 +56,19 @@ def _line(axes: "Sequence[Axes]", own: Sequence[Price], y: float) -> None:
         depths = [depth for row in own if (depth := row.shortfall[condition]) is not None]
         keeps = own[0].is_free or own[0].condition in (condition, None)
         face = colour if keeps else "white"
-        style = {"color": face, "edgecolor": colour, "linewidth": 0.8, "s": 22, "zorder": 3, "clip_on": False}
+        style: dict[str, Any] = {
+            "color": face,
+            "edgecolor": colour,
+            "linewidth": 0.8,
+            "s": 22,
+            "zorder": 3,
+            "clip_on": False,
+        }
         axes[0].scatter(depths, np.full(len(depths), y + offset), marker=mark, **style)
     if own[0].is_free:
         axes[2].plot([1], [y], marker="|", color=colour, markersize=12, markeredgewidth=2)
         return
-    points = {"color": colour, "s": 22, "alpha": 0.75, "linewidth": 0, "zorder": 3, "clip_on": False}
+    points: dict[str, Any] = {"color": colour, "s": 22, "alpha": 0.75, "linewidth": 0, "zorder": 3, "clip_on": False}
     floors = np.array([min(row.floor / row.length, 1.0) for row in own])
     shares = np.array([row.baseline / row.length for row in own])
     axes[1].scatter(100 * floors, np.full(len(own), y), marker="|", s=70, color="0.35", linewidth=1.2, zorder=2)
@@ -73,16 +82,33 @@ def _finish(axes: "Sequence[Axes]") -> None:
     axes[0].set_xscale("symlog", linthresh=FINEST)
     axes[0].set(xlim=(0, None), xlabel="deepest shortfall of the condition\n(steps or episodes of the baseline)")
     axes[0].set_title("safety: 0 = kept in every run", fontsize=9)
-    for condition, (mark, _) in MARKS.items():
-        axes[0].scatter([], [], marker=mark, color="0.3", s=22, label=condition)
-    axes[0].scatter([], [], marker="o", facecolor="white", edgecolor="0.3", s=22, label="not the one it keeps")
-    axes[0].legend(loc="center right", fontsize=7, handletextpad=0.2, borderaxespad=0.1)
+    axes[0].xaxis.set_major_formatter(_plain)
+    axes[0].tick_params(axis="y", pad=8)
     axes[1].set(xlim=(0, 100), xlabel="% of the run played with the baseline\n(thin: floor with hindsight)")
     axes[1].set_title("caution", fontsize=9)
     axes[2].set_xscale("log")
+    axes[2].xaxis.set_major_formatter(_plain)
     axes[2].axvline(1, color="0.45", linewidth=1, zorder=1)
     axes[2].set(xlabel="regret ÷ that of the learner that it holds\n(thick: median over problems)")
     axes[2].set_title("price", fontsize=9)
     for ax in axes:
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
+
+
+def _plain(value: float, _: float) -> str:
+    """A number on a logarithmic axis, without a power."""
+    return f"{value:,g}".replace(",", "\u202f")
+
+
+def _legend(figure: Figure) -> None:
+    """What the marks mean, below the panels."""
+    style: dict[str, Any] = {"linestyle": "none", "markersize": 5}
+    grey: dict[str, Any] = {"color": "0.3", **style}
+    handles = [
+        Line2D([], [], marker="s", color=FREE, label="not conservative", **style),
+        Line2D([], [], marker="s", color=SAFE, label="conservative", **style),
+        *(Line2D([], [], marker=mark, label=f"condition: {name}", **grey) for name, (mark, _) in MARKS.items()),
+        Line2D([], [], marker="o", markerfacecolor="white", label="hollow: not the one that the agent keeps", **grey),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8, handletextpad=0.1)

@@ -1,18 +1,18 @@
 """A suite: one set of agents on many problems, of steps and of episodes. Each problem is a study of its own.
 
-    name = "mine"
-    realisations = 20
-    alpha = [0.1]
+name = "mine"
+realisations = 20
+alpha = [0.1]
 
-    [[problems]]
-    name = "inventory"             # with `steps` or `episodes`, and its parameters
-    steps = 50_000
+[[problems]]
+name = "inventory"             # with `steps` or `episodes`, and its parameters
+steps = 50_000
 
-    [agents.steps.ucrl2]           # an agent of the studies of steps; [agents.episodes.NAME] of those of episodes
-    kind = "UCRL2"
+[agents.steps.ucrl2]           # an agent of the studies of steps; [agents.episodes.NAME] of those of episodes
+kind = "UCRL2"
 
-    [compare.steps]                # each of these agents is compared with the one that it names
-    cucrl2 = "ucrl2"
+[compare.steps]                # each of these agents is compared with the one that it names
+cucrl2 = "ucrl2"
 """
 
 import re
@@ -123,5 +123,7 @@ def _faults(raw: Mapping[str, Any]) -> list[str]:
         elif not agents.get(given[0]):
             faults.append(f"problems.{i}: there is no agent for it in agents.{given[0]}")
     names = [str(p.get("label", p.get("name"))) for p in problems if isinstance(p, dict)]
-    faults += [f"two problems are called {name!r}: give each a `label`" for name in {n for n in names if names.count(n) > 1}]
+    faults += [
+        f"two problems are called {name!r}: give each a `label`" for name in {n for n in names if names.count(n) > 1}
+    ]
     return faults
