@@ -27,7 +27,7 @@ def cliff_walking(
 
     >>> import surefooted as sf
     >>> problem = sf.problems.cliff_walking(unit="points")
-    >>> sf.solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start]
+    >>> float(sf.solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start])
     -13.0
 
     - `slippery`: each move goes where it should with probability 1/3, and to either side with 1/3 each.

@@ -27,7 +27,7 @@ def deep_sea(
 
     >>> import surefooted as sf
     >>> problem = sf.problems.deep_sea(unit="points")
-    >>> round(sf.solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start], 4)
+    >>> round(float(sf.solve.optimal_values(problem.mdp, problem.horizon).values[0, problem.start]), 4)
     0.99
 
     - `size`: the number of rows, and the length of an episode. A step to the right costs 0.01 / size, one to the left
