@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 NOBODY = 65534  # a user without rights
-SEEDS = 4  # few, unless a test says otherwise
+SEEDS = 2  # few, unless a test says otherwise
 LONGEST = "studies informed_agents cucbvi conformance history bandits mechanics agents gym learners solve_gain".split()
 
 for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS"):

@@ -291,7 +291,7 @@ def test_alpha_0_explores_with_an_allowance_or_a_tolerance_and_keeps_it(given, c
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize("condition", ["replay", "decisions"])
+@pytest.mark.parametrize("condition", ["decisions", "replay"])
 def test_checkpoints_let_more_be_risked_between_them(condition):
     problem, first = shop((-102.0, 181.0)), {}
     weights = problem.baseline.dense_weights

@@ -102,6 +102,7 @@ def test_regret_is_a_fraction_of_an_optimists():
         assert mine < 0.6 * min(optimists), (seed, mine, optimists)
 
 
+@pytest.mark.slow
 def test_a_conservative_agent_lets_go_of_the_baseline_sooner():
     played = sf.solve.gain_and_bias(INVENTORY.mdp, INVENTORY.baseline)
     chosen = {"baseline": sf.Baseline(INVENTORY.baseline, played.gain, played.bias), "alpha": 0.2}

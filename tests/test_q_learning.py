@@ -70,6 +70,7 @@ def test_in_another_unit_it_plays_the_same_run():
     assert other.q == pytest.approx(one.q)
 
 
+@pytest.mark.slow
 def test_it_learns_what_is_best_where_it_has_time():
     """With a small bonus: the last thousand steps earn more than the baseline's, and the regret grows slowly."""
     problem = a_problem(2)

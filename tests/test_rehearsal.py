@@ -181,6 +181,7 @@ def test_the_baseline_that_a_log_suggests_is_near_the_truth(tmp_path, monkeypatc
         baseline_of(replace(shop, horizon=5), "log")
 
 
+@pytest.mark.slow
 def test_the_feasibility_rule_says_when_the_first_departure_is_paid_for(machine, tmp_path):
     """Nothing departs before `soonest`; with nothing known, every first departure is paid for from `latest` on."""
     unknown = replace(machine, knowledge=None)

@@ -270,7 +270,7 @@ def test_outcomes_prove_nothing_of_departures_that_no_phase_has_counted():
     assert np.array_equal(early.arrays.of_phases.log_wealth, counted) and counted.any()
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("knowledge", [(), ("mechanics", "rewards"), ("mechanics",)])
 def test_agents_keep_what_they_promise(knowledge):
     problem = sf.problems.inventory(noise=sf.Noise("bernoulli"))

@@ -193,16 +193,16 @@ def test_spot_checks_of_a_long_run_cost_little_more_than_the_root_of_its_steps(c
 def test_a_wrong_mean_of_the_baseline_arm_is_found(declared):
     arms = BernoulliArms([0.8, 0.4, 0.3])
     agent = ConservativeUCB(3, alpha=0.1, baseline_mean=declared)
-    run = simulate_arms(arms, agent, 2_000, seed=0)
+    run = simulate_arms(arms, agent, 600, seed=0)
     assert f"{declared:g}" in agent.contradictions[0]
     found = next(i for i, decision in enumerate(run.decisions) if "contradicted" in decision.reason)
     assert found < 400 and np.all(run.arms[found:] == 0)
     right = ConservativeUCB(3, alpha=0.1, baseline_mean=0.8)
-    simulate_arms(arms, right, 2_000, seed=0)
+    simulate_arms(arms, right, 600, seed=0)
     assert right.contradictions == [] and ConservativeUCB(3, alpha=0.1).contradictions == []
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arms", "linear"])
 def test_a_baseline_arm_that_looks_too_bad_is_played_from_time_to_time(kind):
     """It earns 0.8 and was declared to earn 0.3; the other arm earns 0.6."""
