@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from surefooted import solve, studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, UnreadableFile
-from surefooted.problems import deep_sea, forest
+from surefooted.problems import forest
 from surefooted.studies import building
 from surefooted.studies.price import details, markdown, prices, summary
 from surefooted.studies.price_figure import draw_price
@@ -98,7 +98,7 @@ def test_prices_are_what_the_runs_say(small):
         ("sea, 3 rows", "UCBVI", "UCBVI", None),
         ("sea, 3 rows", "CUCBVI", "UCBVI", "replay"),
     ]
-    wood, sea = forest(4), deep_sea(3)
+    wood = forest(4)
     each = {
         "forest": solve.gain_and_bias(wood.mdp, wood.baseline).gain,
         "sea, 3 rows": 0.9**3 - 0.01 * 0.9 + 0.01,  # what the baseline earns in an episode, with rewards from 0 on
