@@ -16,7 +16,7 @@ LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
 BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service service_page
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-live demo-service test verify versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
+.PHONY: help demo demo-live demo-service docs test verify release versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
 
 help: ## Say what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -44,11 +44,14 @@ verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9,
 	@sh tests/postgresql.sh
 	@sh tests/install_browser.sh
 	@test -e $(VENV)/.browser || { $(PIP) --group browser && touch $(VENV)/.browser; } || echo "Skipped: playwright cannot be installed here"
+	@echo "Building the documentation"
+	@$(MAKE) --no-print-directory docs
 	@echo "Running the slow tests"
 	@$(PYTEST) -m slow
 	@echo "Running a fifth of the campaign"
 	@$(MAKE) --no-print-directory -j 2 SHARE=5 $(CAMPAIGNS)
 	@$(MAKE) --no-print-directory versions audit
+	@git diff --quiet HEAD 2>/dev/null && git rev-parse HEAD > $(VENV)/.verified || true
 
 versions: $(VENV)/.developing ## Run a quick part of the tests with the lowest versions that pyproject.toml allows (2 minutes)
 	@echo "Running a part of the tests with the lowest versions that are allowed (in $(VENV)-lowest)"
@@ -76,6 +79,14 @@ pythons: ## Play the golden runs and load the recorded states with every other P
 
 mutants: $(VENV)/.developing ## Make 532 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
+
+docs: $(VENV)/.developing ## Build the documentation as a site in build/site, and check every link and formula
+	@test -e $(VENV)/.docs || { $(PIP) --group docs && touch $(VENV)/.docs; }
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open build/site/index.html"
+
+release: $(VENV)/.developing ## Refuse if anything is stale; else build the distributions and try them out
+	@$(BIN)/python tools/release.py
 
 lint: $(VENV)/.developing ## Check style and types
 	@echo "Checking style (ruff) and types (mypy)"

@@ -1,7 +1,7 @@
 """The rooms of the package, and the order in which they may import each other (docs/design.md).
 
-A module imports from its own room and from rooms above it in ORDER. `LEARNERS`, the rooms that an agent on the real
-world needs, never import those that know the true MDP.
+A module imports from its own room and from rooms below it, those that come before it in ORDER. `LEARNERS`, the rooms
+that an agent on the real world needs, never import those that know the true MDP.
 """
 
 import ast

@@ -29,6 +29,29 @@ def test_problems_are_listed_for_people_and_for_machines():
     assert listed[0]["gymnasium"] == "surefooted/Inventory-v0"
 
 
+def test_the_version_names_what_computes():
+    assert run("--version").stdout.startswith(f"surefooted {sf.__version__} (Python {sys.version.split()[0]}, numpy ")
+
+
+def test_the_doctor_finds_what_is_there_and_names_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    findings = {f["what"]: f for f in json.loads(run("doctor", "--json").stdout)}
+    assert findings["numpy"] == {"what": "numpy", "found": np.__version__, "remedy": ""}
+    assert findings["a store here"]["found"] == "can be kept" and list(tmp_path.iterdir()) == []
+    assert 'pip install "surefooted[' in run("doctor").stdout or "extra ray" in findings
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert "unset NUMBA_DISABLE_JIT" in run("doctor", code=1).stderr
+
+
+@pytest.mark.parametrize(("typed", "completed"), [("in", ["inventory"]), ("my", ["my"])])
+def test_names_of_problems_are_completed_and_files_are(typed, completed):
+    from surefooted.cli.completion import problem_names
+
+    found = problem_names(None, None, typed)
+    assert [item.value for item in found] == completed
+    assert [item.type for item in found] == ["plain" if typed == "in" else "file"]
+
+
 def test_a_problem_is_shown_with_the_papers_numbers_beside_ours():
     lines = run("problems", "inventory").stdout.splitlines()
     assert lines[0].split() == ["inventory", "ours", "the", "paper"]

@@ -229,6 +229,20 @@ def test_departures_are_valued_again_and_the_reserve_is_kept(strict):
     assert other.arrays.middle == pytest.approx((found - found.T) / 2)
 
 
+@pytest.mark.parametrize("left_over", [telescope.left_over, telescope.left_over.py_func])
+def test_a_worth_between_two_gains_by_hand(left_over):
+    """The set bounds W at the gains 0.2 and 0.6; steps of the baseline have proved a gain from 0.3 to 0.4."""
+    problem = adversarial_coupling.a_problem(np.random.default_rng(5), rewards=True)
+    arrays = UnknownAccount(problem.space, sf.Baseline(problem.baseline), 0.1, 0.2).arrays
+    arrays.ends[:], arrays.owed[:], arrays.kept[:] = (0.2, 0.6), (-4.0, -8.0), (1.0, 1.0)
+    arrays.now[telescope.LOW], arrays.now[telescope.HIGH], arrays.now[telescope.STEPS] = 0.3, 0.4, 10
+    arrays.by_set[:, 1] = -0.5, -0.1
+    for pair, steps, low, high in ((-1, 10, -6.0, -7.0), (1, 11, -6.4, -7.3)):
+        wanted = min(low + 0.1 * steps * 0.3, high + 0.1 * steps * 0.4)  # α is 0.1
+        assert arrays.terms.allowance == arrays.terms.added == 0.0
+        assert left_over(arrays, pair)[1] == pytest.approx(wanted, abs=1e-9)
+
+
 def test_rewards_that_mechanics_tell_take_the_place_of_noisy_ones():
     after, reward = np.array([[0, 1, 1], [1, 0, 0]]), np.array([[0.1, 0.7, 0.7], [0.2, 0.3, 0.3]])
     shared = SharedNoise(after, reward, (), np.zeros(0), np.zeros(0))

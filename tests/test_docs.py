@@ -16,6 +16,7 @@ COLUMNS, TWO_SCREENS = 120, 90
 BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT).with_suffix('')}-{i}")
     for page in PAGES
+    if not page.stem.startswith("tutorial-")  # see test_tutorials.py
     for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
 
@@ -56,15 +57,17 @@ def test_the_numbers_of_the_first_examples_are_right(tmp_path, monkeypatch):
     assert sf.evaluate(space["run"], space["problem"], 0.05).violations == 0
     careless = sf.simulate(space["problem"], sf.UCBVI(space["problem"].space, 10), episodes=3000, seed=0)
     assert sf.evaluate(careless, space["problem"], 0.05).violations == pytest.approx(220, abs=10)
-    for block in (live, short):
+    for block, action, budget in ((live, 0, -5.4), (short, 1, 908.0)):
         exec(block, space)
-        assert space["decision"].action == 0 and space["decision"].budget == pytest.approx(-5.4)
+        assert space["decision"].action == action and space["decision"].budget == pytest.approx(budget)
         assert f"# '{space['decision'].reason}'" in block
 
 
 @pytest.mark.parametrize("page", [*PROSE, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     for target, heading in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue  # elsewhere
         file = page.parent / target if target else page
         assert file.exists(), f"{page.name} links to {target}"
         assert not heading or heading in anchors(file), f"{page.name} links to {target}#{heading}"

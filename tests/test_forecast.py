@@ -219,3 +219,58 @@ def test_with_mechanics_and_a_log_the_condition_on_decisions_is_kept():
     assert agent.condition == "decisions" and len(agent.account.log[0].pairs) == 98  # 3 of 101 are not the rule's
     mixed = sf.Baseline(shop.baseline.policy.mixed_with(sf.Policy.uniform(shop.space), 0.1))
     assert agent_of(Option("x", {"alpha": 0.05, "delta": 0.05}), model, mixed, *told[1:]).condition == "replay"
+
+
+def test_models_and_agents_of_a_forecast_keep_declared_bounds_on_rewards():
+    """Rewards of a drawn model must not contradict what its agent is told: such an agent would never explore."""
+    said = sf.problems.load(EXAMPLES / "campaign.toml")
+    low, high = said.knowledge.declared.reward_low, said.knowledge.declared.reward_high
+    models = Models(sf.Counts(said.space), said.knowledge, said.baseline.policy, said.start, said.horizon)
+    assert models.guessed == said.space.n_pairs
+    for seed in range(20):
+        model = models.draw(np.random.default_rng(seed))
+        assert np.all((model.mdp.r_counted >= low - 1e-9) & (model.mdp.r_counted <= high + 1e-9))
+    agent = agent_of(Option("x", said.promise.arguments), model, said.baseline, said.knowledge, None, False, 1)
+    run = sf.simulate(model, agent, 1500, seed=1)
+    assert agent.contradictions == [] and run.baseline_steps < 1500
+    quiet = sf.problems.inventory(4, noise=sf.Noise(), normalise=(-30.0, 40.0), unit="€")
+    told = sf.Knowledge(quiet.space, reward_bounds=(-30.0, 40.0))
+    agent = agent_of(Option("x", {"alpha": 0.1}), quiet, sf.Baseline(quiet.baseline), told, None, False, 1)
+    assert agent.learner.belief.knowledge is told  # bounds that the noise keeps are told
+
+
+def test_how_far_noise_reaches():
+    mean = np.array([1.0, 4.0])
+    ends = {"none": (0, 0), "bernoulli": (mean, 5 - mean), "uniform": (np.array([1, 1]),) * 2}
+    for kind, (below, above) in ends.items():
+        found = sf.Noise(kind, 2.0 if kind == "uniform" else 0.0).reach(mean, 5.0)
+        assert np.array_equal(found[0], below + np.zeros(2)) and np.array_equal(found[1], above + np.zeros(2))
+    assert np.array_equal(sf.Noise("truncated_gaussian", 0.1).reach(mean, 5.0)[0], [1, 1])
+    assert np.all(np.isinf(sf.Noise("gaussian", 0.1).reach(mean, 5.0)[1]))
+
+
+def test_a_log_that_contradicts_what_is_declared_is_not_forecast(tmp_path):
+    text = (EXAMPLES / "shop.toml").read_text(encoding="utf-8").replace("shop.csv", str(EXAMPLES / "shop.csv"))
+    path = tmp_path / "shop.toml"
+    path.write_text(text.replace("9 * min", "-9 * min"), encoding="utf-8")
+    with pytest.raises(InvalidInput, match="the log contradicts what was declared"):
+        sf.forecast(sf.problems.load(path), steps=20, runs=2)
+    shown = CliRunner().invoke(main, ["problems", str(path)])
+    assert shown.exit_code == 0 and "The log contradicts what is declared" in shown.output
+
+
+def test_what_is_guessed_is_said(tmp_path):
+    path = tmp_path / "shop.toml"
+    text = (EXAMPLES / "shop.toml").read_text(encoding="utf-8").replace("shop.csv", str(EXAMPLES / "shop.csv"))
+    path.write_text("\n".join(line for line in text.splitlines() if not line.startswith("reward =")), encoding="utf-8")
+    found = sf.forecast(sf.problems.load(path), steps=20, runs=2, compare=False)
+    unseen = int(np.sum(sf.problems.load(path).history.counts.visits == 0))
+    assert found.guessed == unseen and f"What {unseen} of the 91 state–action pairs earn is neither" in str(found)
+    assert sf.forecast(sf.problems.riverswim(), steps=20, runs=2, compare=False).guessed == 0
+
+
+def test_an_episode_of_a_problem_file_lasts_as_long_as_its_steps(tmp_path):
+    text = (EXAMPLES / "machine.toml").read_text(encoding="utf-8").replace('step = "day"', 'step = "day"\nhorizon = 20')
+    (tmp_path / "machine.toml").write_text(text, encoding="utf-8")
+    found = sf.forecast(sf.problems.load(tmp_path / "machine.toml"), steps=30, runs=1, compare=False)
+    assert str(found.step) == "20 days" and "30 episodes for each line (20 months)" in str(found)

@@ -318,3 +318,49 @@ def test_parquet_files_with_dates_and_sites(tmp_path):
     assert read.used == 3 and read.gaps == 1 and dict(read.sites) == {"m1": 3}
     with pytest.raises(SurefootedError, match="stages"):
         read_history(tmp_path / "a.parquet", SPACE, columns={"t": "when"}, step="day", stages=5)
+
+
+def test_rows_of_several_sites_are_refused_whatever_their_column_is_called(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "log.csv"
+    lines = ["t;Laden;Artikel;state;action;reward;next_state"]
+    state = {name: 0 for name in ("cola", "water")}
+    for t in range(1, 41):
+        for name, s in state.items():
+            state[name] = int(rng.integers(3))
+            lines.append(f"{t};Nord;{name};{s};0;1,5;{state[name]}")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    for columns in ({}, {"site": "Laden"}, {"t": None}):  # named in part, too; and without t
+        with pytest.raises(InvalidInput, match="rows do not follow the row before them") as error:
+            read_history(path, SPACE, columns=columns)
+        assert "'Artikel'" in error.value.hint and "columns={'site': [...]}" in error.value.hint
+    named = {"site": ["Laden", "Artikel"]}
+    assert read_history(path, SPACE, columns=named, site="Nord / cola").used == 40
+    assert read_history(path, SPACE, columns={"site": None}).rows == 80  # told that no column does
+    stacked = [lines[0], *lines[1::2], *lines[2::2]]  # one item after the other
+    path.write_text("\n".join(stacked), encoding="utf-8")
+    with pytest.raises(InvalidInput, match="40 of 80 rows do not follow"):
+        read_history(path, SPACE)
+
+
+def test_copies_of_rows_are_no_sites(tmp_path):
+    lines = [line for t in range(1, 41) for line in [f"{t},{t % 3},0,1,{(t + 1) % 3}"] * 2]
+    read = read_history(csv(tmp_path / "log.csv", "t,state,action,reward,next_state", *lines), SPACE)
+    assert read.used == 40 and read.unusable == {"t repeats that of the row before in its episode": 40}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8"])
+def test_files_in_other_encodings(tmp_path, encoding):
+    lines = [f"größe {i % 3};€;1,5;größe {(i + 1) % 3}" for i in range(30_000)]  # several blocks of a file
+    (tmp_path / "log.csv").write_bytes("\n".join(["Maß;was;r;danach", *lines]).encode(encoding))
+    columns = {"state": "Maß", "action": "was", "reward": "r", "next_state": "danach"}
+    labels = {"state_labels": [f"größe {i}" for i in range(3)], "action_labels": ["€", "$"]}
+    if encoding != "utf-8":
+        with pytest.raises(UnreadableFile, match=r"not written in UTF-8\. Say how: encoding='cp1252'"):
+            read_history(tmp_path / "log.csv", SPACE, columns=columns, **labels)
+    read = read_history(tmp_path / "log.csv", SPACE, columns=columns, encoding=encoding, **labels)
+    assert read.used == 30_000 and read.counts.visits.tolist() == [10_000, 0] * 3
+    with pytest.raises(InvalidInput, match="encoding 'cp99999': there is none"):
+        read_history(tmp_path / "log.csv", SPACE, columns=columns, encoding="cp99999")
+    (tmp_path / "open.csv").write_bytes('Maß;was;r;danach\n"größe 0;€;1;größe 1\n'.encode(encoding))
+    with pytest.raises(UnreadableFile, match="line 2: a quote opens here"):
+        read_history(tmp_path / "open.csv", SPACE, columns=columns, encoding=encoding)

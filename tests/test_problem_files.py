@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import surefooted as sf
 from surefooted.cli import main
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.problems import expressions
 from surefooted.problems.expressions import Formula
 from surefooted.problems.file_lines import lines_of
@@ -153,6 +153,55 @@ def test_a_fault_has_its_line_and_a_remedy(tmp_path, line, said):
     assert any(said in fault for fault in found), found
 
 
+NEEDS_A_REMEDY = [  # what replaces a line of the shop, and what the error says
+    ("alpha = 0.05", "alpha = 5", "for 5 % write alpha=0.05"),
+    ("alpha = 0.05", "alpha = 0", "be 0 with an allowance or a tolerance"),
+    ("alpha = 0.05", 'alpha = "5%"', "must be one number, as in 0.05 for 5 %, not '5%'"),
+    ("alpha = 0.05", "alpha = [0.05, 0.1]", "must be one number, as in 0.05 for 5 %"),
+    ("alpha = 0.05", "alpha = 0.05\ndelta = [0.05, 0.1]", "promise.delta: must be one number"),
+    ("alpha = 0.05", "alpha = 0.05\ndelta = 5", "must be less than 1, not 5"),
+    ("alpha = 0.05", "alpha = 0.05\ntolerance = -3", "tolerance -3.0 must be finite and not negative"),
+    ("alpha = 0.05", "alpha = 0.05\ncheckpoints = 0", "a number of steps, as in 91, or a list"),
+    ("alpha = 0.05", 'alpha = 0.05\ncondition = "decision"', "must be 'replay' or 'decisions', not 'decision'"),
+    ("low = -60", "low = 160", "line 16, rewards: 160, 110 must be (low, high)"),
+    ("low = -60", 'low = "-60 €"', "must be one number without a unit, not '-60 €'"),
+    ("order_up_to = 9", "order_up_to = 25", "there is no order 25, in stock 0; there are 0, 1, 2, 3, 4, 5, … 12"),
+    ('"max(0, stock + order - demand)"', '"stock - demand"', "there is no stock -1, for stock 0, order 0, demand 1"),
+    ("stock + order <= 12", "stock + order =< 12", "write <= for =<"),
+    ("stock + order <= 12", "stock < 3 && order < 3", "write and for &&"),
+    ("start = 6", "start = 60", "there is no stock 60; there are 0, 1, 2, 3, 4, 5, … 12"),
+    ("noise = { demand = { from = 0, to = 12 } }", "noise = { demand = 12 }", "give a list, or {from = 0, to = 12}"),
+    ('file = "shop.csv"', 'file = "shop.csv"\nencoding = "cp12x"', "encoding 'cp12x': there is none"),
+]
+
+
+@pytest.mark.parametrize("line, mistake, said", NEEDS_A_REMEDY)
+def test_a_mistake_in_the_shop_has_one_fault_with_its_remedy(tmp_path, line, mistake, said):
+    text = (EXAMPLES / "shop.toml").read_text(encoding="utf-8")
+    assert text.count(line) == 1
+    (tmp_path / "shop.csv").write_bytes((EXAMPLES / "shop.csv").read_bytes())
+    found = faults(tmp_path, text.replace(line, mistake))
+    assert len(found) == 1 and said in found[0] and found[0].startswith("line "), found
+
+
+@pytest.mark.parametrize("line, said", [
+    ("alpha = 0,05", "alpha = 0,05. Decimals are written with a point"),
+    ("unit = €", 'Texts stand in quotes: "€"'),
+    ('unit = "€', "A quote opens and does not close"),
+])  # fmt: skip
+def test_a_line_that_is_not_toml_is_shown_with_what_is_meant(tmp_path, line, said):
+    with pytest.raises(UnreadableFile) as error:
+        sf.problems.load(write(tmp_path, f"{SMALL}[rewards]\n{line}\n"))
+    assert said in str(error.value)
+
+
+def test_the_promise_of_a_file_has_checkpoints(tmp_path):
+    said = sf.problems.load(write(tmp_path, f"{SMALL}promise = {{alpha = 0.1, checkpoints = [13, 26]}}"))
+    assert said.promise.arguments["checkpoints"] == [13, 26]
+    agent = sf.CUCRL2(said.space, baseline=said.baseline, **said.promise.arguments)
+    assert agent.tolerance.dates == (13, 26)
+
+
 def test_all_faults_at_once(tmp_path):
     text = (
         SMALL + "start = 'x'\nknowledge.rewards = 'colour'\nknowledge.reward_low = 'state +'\n[promise]\nalpha = 0.1\n"
@@ -264,6 +313,42 @@ def test_logs_on_the_command_line(tmp_path):
     assert bare.exit_code == 0 and "8 of 8 pairs visited" in bare.output
     mixed = run.invoke(main, ["logs", log, *options])
     assert mixed.exit_code == 1 and "rows of 2 sites" in mixed.output and "B20: 40 rows" in mixed.output
+
+
+CALLED = ["--column", "t=Woche", "--column", "state=Bestand", "--column", "action=Bestellung", "--column",
+          "reward=Gewinn", "--column", "next_state=Bestand danach"]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, said", [
+    (["logs", "shop.csv"], "--column 'state=stock'; an empty name leaves"),
+    (["logs", "shop.csv", *CALLED], "--step 'week', or leave them out: --column t="),
+    (["logs", "shop.csv", *CALLED, "--step", "week", "--column", "site=Artikel"], "one of them: --site 'A17'"),
+    (["logs", "shop.csv", *CALLED, "--step", "week", "--column", "site=Artikel"], "pool them: --pool"),
+    (["logs", "shop.csv", *CALLED, "--step", "week"], "--column site=..."),
+    (["logs", "shop.csv", "--figure", "log.docx"], "it must end in .png, .pdf or .svg"),
+    (["forecast", "shop.toml", "--figure", "nowhere/f.png"], "in a folder that exists"),
+    (["forecast", "shop.toml", "--alpha", "5%"], "'5%' is not a number: write 0.05"),
+    (["forecast", "shop.toml", "--alpha", "0,05"], "'0,05' is not a number: write 0.05"),
+    (["forecast", "shop.toml", "--alpha", "some"], "'some' is not a number: write 0.05, for 5 %"),
+    (["forecast", "shop.toml", "--tolerance", "-1"], "tolerance -1.0 must be finite and not negative"),
+])  # fmt: skip
+def test_a_mistyped_command_says_what_to_type(options, said, monkeypatch):
+    monkeypatch.chdir(EXAMPLES)
+    result = CliRunner().invoke(main, options)
+    assert result.exit_code in (1, 2) and said in result.output, result.output
+
+
+def test_a_site_may_be_named_by_several_columns_on_the_command_line(tmp_path):
+    text = "Shop;Item;state;action;reward;next_state\nN;a;0;1;3;1\nN;b;1;0;2;0\n"
+    (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+    named = ["--column", "site=Shop", "--column", "site=Item", "--site", "N / a"]
+    result = CliRunner().invoke(main, ["logs", str(tmp_path / "log.csv"), *named])
+    assert result.exit_code == 0 and "1 rows, 1 used" in result.output and "1 rows were not asked for" in result.output
+
+
+def test_amounts_of_a_solved_file_are_in_its_unit():
+    result = CliRunner().invoke(main, ["solve", str(EXAMPLES / "machine.toml")])
+    assert result.exit_code == 0 and "€ " in next(x for x in result.output.splitlines() if "optimal gain" in x)
 
 
 def test_a_log_of_quantities_is_not_taken_for_states(tmp_path):

@@ -1,7 +1,9 @@
 """The errors of this package. Each says what is wrong, where, and what to do."""
 
+import inspect
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 _SHOWN = 50  # faults in the message; `.faults` has all of them
 
@@ -44,6 +46,39 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """
     close = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def not_among(kind: str, given: object, known: Iterable[str]) -> str:
+    """A sentence about a name that is none of those known.
+
+    >>> not_among("condition", "decision", ["replay", "decisions"])
+    "there is no condition 'decision'; there are replay, decisions. Did you mean 'decisions'?"
+    """
+    names = list(known)
+    meant = did_you_mean(given, names)
+    return f"there is no {kind} {given!r}; there are {', '.join(names)}" + (meant and f".{meant}")
+
+
+def shown(given: object) -> str:
+    """What was given, in a few words.
+
+    >>> shown([0, 0]), shown("log.csv")
+    ('[0, 0]', "'log.csv'")
+    """
+    text = repr(given)
+    return text if len(text) <= 40 else f"of type {type(given).__name__}"
+
+
+def argument_faults(given: Iterable[str], *kinds: type[Any]) -> list[str]:
+    """A sentence for each name that no constructor of these classes, or of one that they pass names on to, takes.
+
+    >>> argument_faults(["hintt"], InvalidInput)
+    ["there is no argument 'hintt'. Did you mean 'hint'?"]
+    """
+    makers = [vars(base)["__init__"] for kind in kinds for base in kind.__mro__ if "__init__" in vars(base)]
+    parameters = [one for make in makers for one in list(inspect.signature(make).parameters.values())[1:]]
+    known = {one.name for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
+    return [f"there is no argument {name!r}.{did_you_mean(name, known)}" for name in given if name not in known]
 
 
 class UnreadableFile(SurefootedError, ValueError):

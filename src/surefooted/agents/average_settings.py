@@ -19,7 +19,7 @@ from surefooted.certificates.replay import ReplayCertificate
 from surefooted.certificates.shares import FOR_ANCHORS, HALF, Shares, share
 from surefooted.certificates.tolerance import Tolerance
 from surefooted.certificates.unknown import UnknownAccount
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, not_among
 from surefooted.sets.confidence import simplified_bernstein
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
@@ -52,9 +52,9 @@ def settle(
     """The settings of CUCRL2's arguments; one error names all that is wrong with them, `faults` included."""
     faults += _baseline_faults(baseline, space)
     if condition not in CONDITIONS:
-        faults.append(f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}")
+        faults.append(not_among("condition", condition, CONDITIONS))
     if certificate not in CERTIFICATES:
-        faults.append(f"there is no certificate {certificate!r}; there are {', '.join(CERTIFICATES)}")
+        faults.append(not_among("certificate", certificate, CERTIFICATES))
     held: Any = learner.learner if isinstance(learner, AveragePlayer) else learner
     adopted = None
     if can_be_adopted(held):

@@ -21,13 +21,13 @@ from surefooted.certificates.certificate import bookmark
 from surefooted.certificates.episodes import EpisodeCertificate, EpisodeOffer, Pooling
 from surefooted.certificates.shares import Shares, share
 from surefooted.certificates.tolerance import Checkpoints, Tolerance
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, argument_faults
 from surefooted.knowledge.baseline_check import NOT_EXPLORED, BaselineCheck, all_explored
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Side
 from surefooted.tables.baseline import Baseline, baseline_argument
 from surefooted.tables.policy import Policy
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints, Space, need_space
 
 SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
 
@@ -101,9 +101,10 @@ class CUCBVI(EpisodeSteps):
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
+        need_space(space)
         if not is_whole(horizon, 1):
-            raise InvalidInput("no such agent", [f"horizon {horizon} must be a positive whole number"])
-        if faults := baseline_argument(baseline):
+            raise InvalidInput("no such agent", [f"horizon {horizon!r} must be a positive whole number"])
+        if faults := baseline_argument(baseline) + argument_faults(options, CUCBVI, UCBVILearner):
             raise InvalidInput("no such agent", faults)
         amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
         may_lose = Tolerance.parse(alpha, faults, **amounts)

@@ -27,13 +27,13 @@ from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Certificate, Offer, Past, Question, bookmark
 from surefooted.certificates.tolerance import Checkpoints, Tolerance
 from surefooted.certificates.unknown import UnknownAccount
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, argument_faults
 from surefooted.knowledge.baseline_check import BaselineCheck
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline, baseline_argument
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints, Space, need_space
 
 
 class CUCRL2(StepByStep[AverageLearner]):
@@ -114,7 +114,8 @@ class CUCRL2(StepByStep[AverageLearner]):
         seed: int | np.random.Generator = 0,
         **options: Any,
     ) -> None:
-        if faults := baseline_argument(baseline):
+        need_space(space)
+        if faults := baseline_argument(baseline) + argument_faults(options, CUCRL2, UCRL2Learner):
             raise InvalidInput("no such agent", faults)
         amounts = {"tolerance": tolerance, "allowance": allowance, "floor": floor, "checkpoints": checkpoints}
         may_lose = Tolerance.parse(alpha, faults, **amounts)

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from surefooted.errors import not_among
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.space import Space
 
@@ -33,7 +34,7 @@ def baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]
 def condition_faults(condition: str, baseline: Baseline) -> list[str]:
     """Why a condition cannot be kept."""
     if condition not in CONDITIONS:
-        return [f"there is no condition {condition!r}; there are {' and '.join(CONDITIONS)}"]
+        return [not_among("condition", condition, CONDITIONS)]
     faults, values = list[str](), baseline.values
     if condition == "replay":
         return faults

@@ -7,6 +7,7 @@ import numpy as np
 
 from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
 from surefooted.agents.explorer import Explorer
+from surefooted.errors import InvalidInput, argument_faults
 from surefooted.kernels import stages
 from surefooted.kernels.bonus import EULER_BONUS
 from surefooted.kernels.structs import BonusTerms, Estimates
@@ -73,4 +74,6 @@ class EULER(Explorer):
     """
 
     def __init__(self, space: Space, horizon: int, *, seed: int | np.random.Generator = 0, **options: Any) -> None:
+        if faults := argument_faults(options, EULER, EULERLearner):
+            raise InvalidInput("no such agent", faults)
         super().__init__(EULERLearner(space, horizon, **options), seed)

@@ -144,6 +144,9 @@ class Player(Restorable, Generic[L]):
 
     def _check_reward(self, s: int, a: int, r: float) -> float:
         """The reward as a float, in the user's unit; an error if it is no number or outside the range of rewards."""
+        if isinstance(r, str):
+            fault = f"state {s}, action {a}: reward {r!r} is a text"
+            raise InvalidInput("this step cannot be counted", [fault], "Give a number, with a decimal point.")
         try:
             reward = float(r)
         except (TypeError, ValueError):

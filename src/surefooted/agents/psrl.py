@@ -16,6 +16,7 @@ from surefooted.agents.average_explorer import AverageExplorer
 from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
 from surefooted.agents.explorer import Explorer
 from surefooted.agents.learner import AverageLearner, Learner
+from surefooted.errors import InvalidInput, argument_faults
 from surefooted.kernels import stages
 from surefooted.kernels.bonus import FIXED_BONUS
 from surefooted.kernels.structs import BonusTerms, Estimates, Table
@@ -126,6 +127,8 @@ class PSRL(AverageExplorer[PSRLLearner]):
     """
 
     def __init__(self, space: Space, *, seed: Seed = 0, **options: Any) -> None:
+        if faults := argument_faults(options, PSRL, PSRLLearner):
+            raise InvalidInput("no such agent", faults)
         super().__init__(PSRLLearner(space, seed=seed, **options), dynamic=True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from surefooted.agents.episodic_learner import EpisodicLearner, GreedyPlan
 from surefooted.agents.explorer import Explorer
 from surefooted.arrays import is_whole, like
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, argument_faults
 from surefooted.kernels import stages
 from surefooted.kernels.bonus import FIXED_BONUS, FREEDMAN_BONUS
 from surefooted.kernels.structs import BonusTerms, Estimates
@@ -180,4 +180,6 @@ class UCBVI(Explorer):
     """
 
     def __init__(self, space: Space, horizon: int, *, seed: int | np.random.Generator = 0, **options: Any) -> None:
+        if faults := argument_faults(options, UCBVI, UCBVILearner):
+            raise InvalidInput("no such agent", faults)
         super().__init__(UCBVILearner(space, horizon, **options), seed)

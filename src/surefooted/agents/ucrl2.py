@@ -11,6 +11,7 @@ import numpy as np
 from surefooted import planning
 from surefooted.agents.average_explorer import AverageExplorer
 from surefooted.agents.learner import AverageLearner
+from surefooted.errors import InvalidInput, argument_faults
 from surefooted.planning import Plan
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Space
@@ -49,4 +50,6 @@ class UCRL2(AverageExplorer[UCRL2Learner]):
     def __init__(
         self, space: Space, *, dynamic: bool = False, seed: int | np.random.Generator = 0, **options: Any
     ) -> None:
+        if faults := argument_faults(options, UCRL2, UCRL2Learner):
+            raise InvalidInput("no such agent", faults)
         super().__init__(UCRL2Learner(space, **options), dynamic=dynamic, seed=seed)

@@ -21,7 +21,7 @@ from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.sets.confidence import Confidence, likelihood, named
 from surefooted.sets.plausible import Plausible
-from surefooted.tables.baseline import Baseline
+from surefooted.tables.baseline import Baseline, baseline_argument
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Space
 
@@ -77,6 +77,8 @@ def estimate_baseline(
     >>> low < sf.solve.gain_and_bias(problem.mdp, problem.baseline).gain < high
     True
     """
+    if wrong := baseline_argument(baseline):
+        raise InvalidInput("this baseline cannot be estimated", wrong)
     faults = [] if baseline.history is not None else ["it has no log: make it with sf.Baseline.from_history(history)"]
     if baseline.policy.horizon is not None or (baseline.history is not None and baseline.history.counts.stages > 1):
         faults.append("over a finite horizon there is no gain: this is for average reward")

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from surefooted import __version__
 from surefooted.cli import forecasts, live, logs, problems, serve, studies
+from surefooted.cli.doctor import doctor, print_version
 from surefooted.cli.output import nearest
 from surefooted.cli.warm_up import warm_up
 from surefooted.errors import SurefootedError
@@ -35,11 +35,12 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="surefooted")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version,
+              help="Print the version and what it computes with.")  # fmt: skip
 def main() -> None:
     """Exploration that never falls below your baseline."""
 
 
 for _command in (*problems.COMMANDS, *logs.COMMANDS, *forecasts.COMMANDS, *live.COMMANDS, *serve.COMMANDS,
-                 *studies.COMMANDS, warm_up):  # fmt: skip
+                 *studies.COMMANDS, doctor, warm_up):  # fmt: skip
     main.add_command(_command)

@@ -6,15 +6,16 @@ from typing import Any
 
 import click
 
-from surefooted.cli.output import nearest, print_json, save_picture
+from surefooted.cli.completion import problem_names
+from surefooted.cli.output import SHARE, check_picture, nearest, print_json, save_picture
 
 
 @click.command()
-@click.argument("problem")
+@click.argument("problem", shell_complete=problem_names)
 @click.option(
     "--alpha",
     "alphas",
-    type=float,
+    type=SHARE,
     multiple=True,
     help="The share of what the baseline earns that may be lost. Give it again to compare others with the first.",
 )
@@ -32,6 +33,7 @@ from surefooted.cli.output import nearest, print_json, save_picture
     help="What you could declare, to be compared: baseline, rewards or mechanics; may be given again.",
 )
 @click.option("--tolerance", type=float, help="An amount that may be lost in each step, beside alpha.")
+@click.option("--floor", type=float, help="The level that earnings of a step are measured from, for alpha.")
 @click.option("--step", help="The length of a step in the calendar: week, day, 15 minutes, ...")
 @click.option(
     "--steps", type=click.IntRange(min=20), help="How long each run is (default: 80 years, at most 20 000 steps)."
@@ -59,6 +61,8 @@ def forecast(problem: str, figure: Path | None, allow_code: bool, as_json: bool,
     """  # noqa: D301 click reads the escape
     from surefooted.forecasting.forecast import forecast as compute
 
+    if figure is not None:
+        check_picture(figure)
     for name, several in (("alpha", "alphas"), ("allowance", "allowances")):
         first, *others = options.pop(several) or (None,)
         options |= {name: first, several: others or None}

@@ -1,17 +1,28 @@
 """The command about logs: `logs`."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from surefooted.cli.output import print_json, print_table, save_picture
+from surefooted.cli.output import check_picture, print_json, print_table, save_picture
+from surefooted.errors import SurefootedError
 
 if TYPE_CHECKING:
     from surefooted.data.history import History
     from surefooted.problems.problem_file import ProblemFile
     from surefooted.tables.policy import Policy
 
+TYPED = (
+    (r"columns=\{'(\w+)': None\}", r"--column \1="),
+    (r"columns=\{'(\w+)': '([^']*)'\}", r"--column '\1=\2'"),
+    (r"columns=\{'(\w+)': \[?\.\.\.\]?\}", r"--column \1=..."),
+    (r"\b(site|step|decimal|separator|dates|encoding)=('[^']*')", r"--\1 \2"),
+    (r"\bpool=True", "--pool"),
+    (r"\bquoted_breaks=True", "--quoted-breaks"),
+    ("; None leaves an optional one out", "; an empty name leaves an optional one out"),
+)  # what Python's arguments are here
 PAIRS = 30  # lines of rewards per pair, the most frequent first
 
 
@@ -28,6 +39,7 @@ PAIRS = 30  # lines of rewards per pair, the most frequent first
 @click.option("--dates", metavar="PATTERN", help="How dates are written, as for strptime.")
 @click.option("--separator", help="What separates values, if the header does not show it.")
 @click.option("--decimal", help="How decimals are written: . or ,")
+@click.option("--encoding", help="How the text is written, if not in UTF-8: cp1252, utf-16, ...")
 @click.option("--quoted-breaks", is_flag=True, help="Quoted values may contain line breaks.")
 @click.option(
     "--figure", type=click.Path(dir_okay=False, path_type=Path), help="Draw the log to a PNG, PDF or SVG file."
@@ -48,14 +60,19 @@ def logs(files: tuple[Path, ...], problem: Path | None, figure: Path | None, all
     from surefooted.data.reading import read_history
     from surefooted.data.survey import survey
 
+    if figure is not None:
+        check_picture(figure)
     options: dict[str, Any] = {key: value for key, value in given.items() if value}
-    options["columns"] = dict(_column(text) for text in options.pop("columns", ()))
+    options["columns"] = _columns(options.pop("columns", ()))
     policy, sources = None, list(files)
-    if problem is None:
-        space = survey(sources, **options).space()
-        history = read_history(sources, space, **options)
-    else:
-        history, policy = _with_problem(problem, sources, options, allow_code)
+    try:
+        if problem is None:
+            space = survey(sources, **options).space()
+            history = read_history(sources, space, **options)
+        else:
+            history, policy = _with_problem(problem, sources, options, allow_code)
+    except SurefootedError as error:
+        raise click.ClickException(_as_typed(str(error))) from error
     if as_json:
         print_json(_content(history, policy))
     else:
@@ -79,11 +96,22 @@ def _with_problem(
     return read_history(sources, said.space, **merged), said.baseline.policy
 
 
-def _column(text: str) -> tuple[str, str | None]:
-    name, equals, column = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"--column {text}: write NAME=COLUMN, as in state=stock; NAME= leaves it out")
-    return name.strip(), column.strip() or None
+def _columns(texts: tuple[str, ...]) -> dict[str, Any]:
+    """The log's name of each column; a name that is given again has several."""
+    columns: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, column = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise click.UsageError(f"--column {text}: write NAME=COLUMN, as in state=stock; NAME= leaves it out")
+        columns.setdefault(name, []).append(column)
+    return {name: given[0] or None if len(given) == 1 else given for name, given in columns.items()}
+
+
+def _as_typed(message: str) -> str:
+    """A message with options as one types them here, in place of Python's arguments."""
+    for pattern, typed in TYPED:
+        message = re.sub(pattern, typed, message)
+    return message
 
 
 def _content(history: "History", policy: "Policy | None") -> dict[str, Any]:

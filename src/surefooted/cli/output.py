@@ -42,8 +42,41 @@ def print_facts(title: str, facts: "list[Fact]", as_json: bool, extra: dict[str,
     table = [[title, "ours"] + ["the paper"] * with_paper]
     for fact in facts:
         paper_value = "" if fact.paper is None else f"{fact.paper:g}"
-        table.append([fact.words, _text(fact.value)] + [paper_value] * with_paper)
+        value, money = fact.value, fact.money
+        shown = money.amount(value) if money and money.unit and isinstance(value, float) else _text(value)
+        table.append([fact.words, shown] + [paper_value] * with_paper)
     print_table(table, right={1, 2})
+
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+class Share(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A share such as 0.05; a percentage is refused with what to write."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        try:
+            return float(value)
+        except ValueError:
+            number = str(value).strip().removesuffix("%").strip().replace(",", ".")
+            try:
+                meant = f"{float(number) / 100 if '%' in str(value) else float(number):g}"
+            except ValueError:
+                meant = "0.05, for 5 %"
+            self.fail(f"{value!r} is not a number: write {meant}", param, ctx)
+
+
+SHARE = Share()
+
+
+def check_picture(file: Path) -> None:
+    """Refuse a file that no picture can be written to, before a long computation."""
+    if file.suffix.lower() not in PICTURES or not file.parent.is_dir():
+        ends = "it must end in .png, .pdf or .svg, in a folder that exists"
+        raise SurefootedError(f"cannot draw to {file}: {ends}")
 
 
 def save_picture(figure: Any, file: Path) -> None:

@@ -8,6 +8,7 @@ import click
 from surefooted.cli.output import print_json, print_table, save_picture
 
 if TYPE_CHECKING:
+    from surefooted.data.history import History
     from surefooted.problems.problem import Problem
     from surefooted.problems.problem_file import ProblemFile
 
@@ -38,6 +39,7 @@ def show_file(
         _print_baseline(said)
         if said.history is not None:
             click.echo(f"\nThe log: {said.history}")
+            _print_compared(said, said.history)
     if picture is not None or save is not None:
         problem = said.true_problem()
         if save is not None:
@@ -45,6 +47,15 @@ def show_file(
             click.echo(f"Problem written to {save}", err=True)
         if picture is not None:
             _draw(problem, picture)
+
+
+def _print_compared(said: "ProblemFile", history: "History") -> None:
+    """What the log says of today's policy, and where it contradicts what is declared."""
+    from surefooted.knowledge.belief import contradictions
+
+    click.echo(f"Compared with today's policy: {history.behaviour_matches(said.baseline.policy)}")
+    for fault in contradictions(history.counts, said.knowledge, said.promise.delta):
+        click.echo(f"The log contradicts what is declared: {fault}")
 
 
 def print_policy(problem: "Problem") -> None:
@@ -78,7 +89,11 @@ def _content(said: "ProblemFile") -> dict[str, Any]:
         "baseline_earns": None if said.baseline.gain is None else space.amount(said.baseline.gain),
         "alpha": promise.alpha,
         "delta": promise.delta,
+        "tolerance": promise.tolerance,
         "allowance": promise.allowance,
+        "floor": promise.floor,
+        "checkpoints": promise.checkpoints,
+        "condition": promise.condition,
         "guardrails": ", ".join(rail.name for rail in said.guardrails) or None,
         "model": said.problem is not None,
         "logged_steps": None if said.history is None else said.history.used,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surefooted.cli.completion import problem_names
 from surefooted.cli.output import nearest, print_facts, print_json, print_table, progress, save_picture
 from surefooted.cli.problem_files import load_problem, print_policy, show_file
 from surefooted.errors import SurefootedError, UnreadableFile
@@ -24,7 +25,7 @@ _DIAMETER = click.option(
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=problem_names)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the problem; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--picture", type=_FILE, help="Draw the problem to a PNG, PDF or SVG file.")

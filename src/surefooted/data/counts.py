@@ -12,7 +12,7 @@ from surefooted.errors import InvalidInput
 from surefooted.kernels import counting
 from surefooted.kernels.structs import Pool
 from surefooted.tables.money import REWARD_ROUNDING as REWARD_ROUNDING
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints, Space, need_space
 
 RECENT = 4_096  # steps whose pairs are remembered, so that plausible sets can be updated row by row
 
@@ -36,6 +36,7 @@ class Counts:
     """
 
     def __init__(self, space: Space, bounded: bool = True, stages: int = 1) -> None:
+        need_space(space)
         if not is_whole(stages, 1):
             raise InvalidInput("these counts cannot be built", [f"stages {stages} must be a positive whole number"])
         self.space, self.bounded, self.stages = space, bounded, int(stages)

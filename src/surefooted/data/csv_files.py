@@ -1,5 +1,6 @@
 """CSV files as they come: commas, semicolons or tabs, decimal commas, and quotes that would swallow lines."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -23,8 +24,9 @@ COMMA_DECIMAL, POINT_DECIMAL = re.compile(r"^[+-]?\d*,\d+$"), re.compile(r"^[+-]
 class CheckedLines(io.RawIOBase):
     """The bytes of a CSV file, on their way to the parser: records are counted, and quoted line breaks refused."""
 
-    def __init__(self, file: Path, separator: str, quoted_breaks: bool) -> None:
+    def __init__(self, file: Path, separator: str, quoted_breaks: bool, encoding: str = "utf-8") -> None:
         self._stream = open_bytes(file)
+        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)()
         self._file, self._separator, self._quoted_breaks = file, ord(separator), quoted_breaks
         self._kept = np.array([0, 1, 0, 0, 0, 0])
         self.fault: UnreadableFile | None = None
@@ -36,6 +38,10 @@ class CheckedLines(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
         block: bytes = self._stream.read(size)
+        if self._decoder is not None:  # the parser reads UTF-8
+            while not (text := self._decoder.decode(block, final=not block)) and block:
+                block = self._stream.read(size)
+            block = text.encode()
         if block:
             broken = scan_lines(np.frombuffer(block, dtype=np.uint8).copy(), self._separator, self._kept)
             if broken >= 0 and not self._quoted_breaks:
@@ -66,11 +72,12 @@ def open_bytes(file: Path) -> Any:
     return gzip.open(file, "rb") if file.name.lower().endswith(".gz") else file.open("rb")
 
 
-def header(file: Path, separator: str | None) -> tuple[list[str], str]:
+def header(file: Path, separator: str | None, encoding: str = "utf-8") -> tuple[list[str], str]:
     """The names of a file's columns, and what separates its values."""
     with open_bytes(file) as stream:
         head = stream.read(HEAD)
-    lines = head.decode("utf-8-sig", errors="replace" if len(head) == HEAD else "strict").splitlines()
+    text = codecs.getincrementaldecoder(encoding)().decode(head, final=len(head) < HEAD)
+    lines = text.removeprefix("\ufeff").splitlines()
     line = next((line for line in lines if line), "")
     if not line:
         raise OSError("it is empty")
@@ -82,7 +89,7 @@ def header(file: Path, separator: str | None) -> tuple[list[str], str]:
 
 def read_csv(file: Path, names: list[str], separator: str, options: LogOptions, block: int) -> Iterator[Any]:
     """These columns of a file in batches, with every value as text; an empty value is missing."""
-    stream = CheckedLines(file, separator, options.quoted_breaks)
+    stream = CheckedLines(file, separator, options.quoted_breaks, options.encoding)
     read = pcsv.ReadOptions(block_size=block, use_threads=False)
     parse = pcsv.ParseOptions(delimiter=separator, newlines_in_values=options.quoted_breaks)
     convert = pcsv.ConvertOptions(

@@ -21,6 +21,7 @@ class Found:
     ours: dict[str, str] = field(default_factory=dict)
     sites: tuple[str, ...] = ()  # columns that together name the site
     others: tuple[str, ...] = ()  # `sites`, and the columns that conditions are about
+    unread: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> list[str]:
@@ -67,7 +68,8 @@ def find_columns(file: str, names: list[str], options: LogOptions) -> Found:
         hint = held + " Say which is which, as in columns={'state': 'stock'}; None leaves an optional one out."
         raise InvalidInput(f"the columns of {file} are not those of a log", faults, hint)
     asked = [ours.get(condition.column, condition.column) for condition in options.where]
-    return Found(ours, sites, tuple(dict.fromkeys([*sites, *asked])))
+    others = tuple(dict.fromkeys([*sites, *asked]))
+    return Found(ours, sites, others, tuple(name for name in names if name not in {*ours.values(), *others}))
 
 
 def _sites(names: list[str], columns: Columns, taken: set[str], faults: list[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Sources of logs: files, a table or rows, read as batches of named columns in constant memory."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -40,7 +40,7 @@ class Batch:
     decimal: str = "."
 
 
-def batches(source: Source, options: LogOptions, most: int) -> Iterator[Batch]:
+def batches(source: Source, options: LogOptions, most: int) -> Generator[Batch, None, None]:
     """The rows in batches of at most `most`; all files of a log must have the same columns."""
     before: tuple[str, list[str]] | None = None
     for file, stream in _streams(source, options, most):
@@ -62,6 +62,9 @@ def batches(source: Source, options: LogOptions, most: int) -> Iterator[Batch]:
         except (OSError, EOFError, zlib.error, pa.ArrowException, UnicodeDecodeError) as error:
             fault = str(error).splitlines()[0] if str(error) else type(error).__name__
             hint = "A CSV file is text in UTF-8: a line of names, then lines of as many values, separated by commas."
+            if isinstance(error, UnicodeDecodeError) or "UTF8" in fault:
+                fault = f"it is not written in {options.encoding.upper()}"
+                hint = "Say how: encoding='cp1252' for files of Windows, or 'utf-16' for what Excel calls Unicode text."
             if file.endswith(".parquet"):
                 hint = "A Parquet file that was cut off or is still being written cannot be read."
             raise UnreadableFile(f"{file} cannot be read: {fault.rstrip('.')}. {hint}") from error
@@ -144,7 +147,7 @@ def _as_table(source: Any) -> pa.Table:
 
 def _of_csv(file: Path, options: LogOptions, most: int) -> Iterator[Any]:
     """A CSV file; by its first batch, how it writes decimals."""
-    names, separator = header(file, options.separator)
+    names, separator = header(file, options.separator, options.encoding)
     found = find_columns(str(file), names, options)
     stream = read_csv(file, found.wanted, separator, options, BLOCK)
     first = list(islice(stream, 1))

@@ -1,5 +1,6 @@
 """How a log is to be read: which columns and rows, what separates values, how quantities become states."""
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from surefooted.data.log_numbers import numbers
 from surefooted.data.log_times import Step, instants, parse_step
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.tables.space import Bools, Floats
 
 Columns: TypeAlias = Mapping[str, str | Sequence[str] | None]
@@ -90,6 +91,7 @@ class LogOptions:
     dates: str | None = None
     separator: str | None = None
     decimal: str | None = None
+    encoding: str = "utf-8"
     quoted_breaks: bool = False
 
 
@@ -101,6 +103,7 @@ def parse_options(
     step: str | None = None,
     separator: str | None = None,
     decimal: str | None = None,
+    encoding: str | None = None,
     **others: Any,
 ) -> LogOptions:
     """The options, checked; one error names every fault. `others` are fields of `LogOptions` that need no check."""
@@ -121,11 +124,21 @@ def parse_options(
         faults.append(f"decimal {decimal!r} must be '.' or ','")
     if separator == decimal == ",":
         faults.append("commas cannot separate values and decimals alike")
+    if not isinstance(columns or {}, Mapping):
+        faults.append(f"columns {shown(columns)}: say what each column is called, as in {{'state': 'stock'}}")
+    if not isinstance(bins or {}, Mapping):
+        faults.append(f"bins {shown(bins)}: say what they are bins of, as in {{'stock': [0, 5, 10]}}")
+        bins = None
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError:
+        faults.append(f"encoding {encoding!r}: there is none; give utf-8, cp1252, latin-1, utf-16 or the like")
     edges = {name: _edges(name, values, faults) for name, values in (bins or {}).items()}
     if faults:
         raise InvalidInput("this log cannot be read", faults)
-    others |= {"separator": separator, "decimal": decimal}
-    return LogOptions(columns or {}, tuple(conditions), bins=edges, step=every, **others)
+    others |= {"separator": separator, "decimal": decimal, "encoding": encoding or "utf-8"}
+    named = {name: column or None for name, column in (columns or {}).items()}  # "" leaves a column out, too
+    return LogOptions(named, tuple(conditions), bins=edges, step=every, **others)
 
 
 def _edges(name: str, values: Sequence[float], faults: list[str]) -> Floats:

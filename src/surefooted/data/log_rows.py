@@ -81,6 +81,8 @@ class Rows:
         self.tally = np.zeros(4, dtype=np.int64)  # of the walk through the rows
         self.sites: Counter[str] = Counter()  # rows of each site
         self.site_columns: tuple[str, ...] = ()
+        self.unread: tuple[str, ...] = ()  # columns that were not read
+        self.disorder = 0  # rows that cannot follow the row before, and are no copies of it
         self.unusable: Counter[str] = Counter()
         self.examples: defaultdict[str, list[Example]] = defaultdict(list)
         self._parts: list[tuple[int, str]] = []  # rows before each file
@@ -116,6 +118,9 @@ class Rows:
         for code, reason in VERDICTS.items():
             reasons.add(reason, found.verdict == code)
         reasons.add(TOO_LATE, late)
+        self.disorder += _clashes(rows, found.verdict) + (bad if "t" not in batch.columns else 0)
+        self.disorder += 0 if batch.found.sites else int(np.sum(found.verdict == BACKWARDS))
+        self.unread = batch.found.unread
         self._count(out.pairs[:done], out.rewards[:done], out.next_states[:done])
         self._tally(batch, reasons)
         if bad:
@@ -240,6 +245,18 @@ class Rows:
         codes = [known.setdefault(f"{s}/{names[i]}", len(known)) if names[i] else MISSING for s, i in keys.tolist()]
         episode[there] = np.array(codes, dtype=np.int64)[row.ravel()]
         return episode
+
+
+def _clashes(rows: LogRows, verdict: Ints) -> int:
+    """How many rows have the t of the row before in their episode, but are no copies of it."""
+    order = np.argsort(rows.episode, kind="stable")
+    before = np.full(len(order), -1)
+    before[order[1:]] = np.where(rows.episode[order[1:]] == rows.episode[order[:-1]], order[:-1], -1)
+    at = np.flatnonzero((verdict == REPEATED) & (before >= 0))
+    same = np.ones(len(at), dtype=bool)
+    for column in (rows.state, rows.pair, rows.reward, rows.next_state):
+        same &= (column[at] == column[before[at]]) | ~(rows.usable[at] & rows.usable[before[at]])
+    return int(np.sum(~same))
 
 
 def _nothing_waits(n: int) -> Waiting:

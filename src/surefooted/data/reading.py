@@ -1,6 +1,7 @@
 """Reading a log: from CSV files, Parquet files, tables or rows to a `History`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -13,10 +14,11 @@ from surefooted.data.log_rows import Rows
 from surefooted.data.log_values import Labels
 from surefooted.errors import InvalidInput
 from surefooted.kernels.logs import ALIKE, GAPS, SKIPPED
-from surefooted.tables.space import Floats, Space
+from surefooted.tables.space import Floats, Space, need_space
 
 BATCH = 1 << 16  # rows read at a time
 SHOWN = 12  # sites named in an error
+FEW = 10  # rows out of order that are always taken for mistakes of single rows
 Words = Sequence[str] | Mapping[str, int]
 
 
@@ -37,6 +39,7 @@ def read_history(
     dates: str | None = None,
     separator: str | None = None,
     decimal: str | None = None,
+    encoding: str | None = None,
     quoted_breaks: bool = False,
     strict: bool = False,
     batch: int = BATCH,
@@ -59,7 +62,8 @@ def read_history(
     - `space`: the states, actions and range of rewards.
     - `stages`: H, if each stage has counts of its own. The log then needs the column `t`.
     - `bounded`: whether a reward outside its range makes a row unusable.
-    - `columns`: the log's name of a column, as in {"state": "stock"}. None leaves an optional column out.
+    - `columns`: the log's name of a column, as in {"state": "stock"}. None leaves an optional column out. Several
+      columns may together name the site: {"site": ["shop", "item"]}; a site is then called "shop / item".
     - `state_labels`, `action_labels`: the names of states and actions in the log: a list, as a Problem has them, or a
       mapping from names to indices. By default those of the space. A number is still an index, unless some label is a
       number.
@@ -74,6 +78,7 @@ def read_history(
     - `separator`, `decimal`: what separates the values of a CSV file ("," ";" tab or "|", by default what its header
       shows) and their decimals ("." or ","; by default what the first rows of a file without commas between values
       show). A number that is written otherwise makes its row unusable.
+    - `encoding`: how the text of a CSV file is written, such as "cp1252"; UTF-8 unless given.
     - `quoted_breaks`: whether quoted values of a CSV file may contain line breaks. By default a quote that does not
       close in its line is an error: it would swallow the lines that follow.
     - `strict`: raise an error if any row cannot be used. A file that cannot be read is always an error, but a CSV file
@@ -95,12 +100,14 @@ def read_history(
       logged. After `terminated` it must be what the agent assumes to happen then: the next start, or a state where
       nothing is earned (see `surefooted.gym`).
     """
+    need_space(space)
     faults = [] if is_whole(batch, 1) else [f"batch {batch} must be a positive whole number"]
     states = _labels("state_labels", state_labels or space.state_names or (), space.n_states, faults)
     actions = _labels("action_labels", action_labels or space.action_names or (), space.n_actions, faults)
     try:
         rows_of = {"where": where, "site": site, "pool": pool}
         written = {"dates": dates, "separator": separator, "decimal": decimal, "quoted_breaks": quoted_breaks}
+        written["encoding"] = encoding
         options = parse_options(columns, bins=bins, step=step, **rows_of, **written)  # type: ignore[arg-type]
         faults += _bin_faults(options.bins, {space.n_states, space.n_actions})
     except InvalidInput as error:
@@ -108,13 +115,15 @@ def read_history(
     if faults:
         raise InvalidInput("this log cannot be read", faults)
     rows = Rows(Counts(space, bounded, stages), states, actions, options)
-    for part in batches(source, options, batch):
-        if "t" not in part.columns and stages > 1:
-            fault = "stages need column t, the stage of each row"
-            raise InvalidInput(f"the columns of {part.file} are not those of a log", [fault])
-        rows.add(part)
+    with closing(batches(source, options, batch)) as parts:  # an error leaves no file open
+        for part in parts:
+            if "t" not in part.columns and stages > 1:
+                fault = "stages need column t, the stage of each row"
+                raise InvalidInput(f"the columns of {part.file} are not those of a log", [fault])
+            rows.add(part)
     rows.finish()
     _check_sites(rows)
+    _check_order(rows)
     unusable = dict(sorted(rows.unusable.items(), key=lambda item: (-item[1], item[0])))
     examples = {reason: tuple(rows.examples[reason]) for reason in unusable}
     history = History(
@@ -148,6 +157,19 @@ def _check_sites(rows: Rows) -> None:
     hint = f"Read one of them: site={held[0][0]!r}. If all follow the same law, pool them: pool=True. If {columns} "
     hint += "does not tell sites apart: columns={'site': None}."
     raise InvalidInput(f"this log holds rows of {len(held)} sites, by {columns}", faults, hint)
+
+
+def _check_order(rows: Rows) -> None:
+    """Refuse rows that cannot be those of one site, unless somebody said that no column tells sites apart."""
+    columns = rows.options.columns
+    if rows.disorder <= max(FEW, (rows.rows - rows.left_out) // 10) or columns.get("site", "") is None:
+        return
+    fault = f"{rows.disorder} of {rows.rows - rows.left_out} rows do not follow the row before them"
+    unread = ", ".join(map(repr, rows.unread)) or "none"
+    hint = f"If they are of several sites or items, say which columns tell them apart; it also has {unread}: "
+    hint += "columns={'site': [...]}. If they were exported twice or corrected, keep one row for each step, or say "
+    hint += "columns={'site': None}: of rows with the same t, the first is used."
+    raise InvalidInput("this log does not hold one row after the other", [fault], hint)
 
 
 def _bin_faults(bins: Mapping[str, Floats], sizes: set[int]) -> list[str]:

@@ -15,7 +15,7 @@ from surefooted import solve
 from surefooted.agents.episode_settings import Condition
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.certificates.tolerance import Checkpoints, Tolerance
-from surefooted.errors import InvalidInput, NoSingleGain
+from surefooted.errors import InvalidInput, NoSingleGain, shown
 from surefooted.evaluation.decisions import decision_margin, decision_regret, episode_worth
 from surefooted.evaluation.margin import Margin
 from surefooted.problems.problem import Problem
@@ -130,6 +130,7 @@ def evaluate(
     >>> result.violations, result.first_violation
     (135, 2)
     """
+    _check_kinds(run, problem)
     may_lose = check_tolerance(alpha, tolerance=tolerance, allowance=allowance, floor=floor, checkpoints=checkpoints)
     if isinstance(run, EpisodicRun):
         return evaluate_episodes(run, problem.mdp, problem.baseline, may_lose)
@@ -148,6 +149,16 @@ def evaluate(
     judged_by: Condition = "replay" if run.knows_policies else "decisions"
     kept_at = may_lose.kept_at(run.steps)
     return Evaluation(expected, baseline, margin, *regrets, by_decisions, judged_by, kept_at=kept_at)
+
+
+def _check_kinds(run: Run | EpisodicRun, problem: Problem) -> None:
+    """Refuse what is no run or no problem, such as the two the wrong way round."""
+    faults: list[str] = []
+    if not isinstance(run, Run | EpisodicRun):
+        faults.append(f"the run is {shown(run)}: give what sf.simulate returned")
+    faults += [] if isinstance(problem, Problem) else [f"the problem is {shown(problem)}: give the Problem"]
+    if faults:
+        raise InvalidInput("this run cannot be evaluated", faults)
 
 
 def evaluate_episodes(

@@ -11,6 +11,7 @@ from surefooted.errors import NoSingleGain
 from surefooted.evaluation.hardness import hardness
 from surefooted.problems import Problem
 from surefooted.tables.mdp import TabularMDP
+from surefooted.tables.money import Money
 
 DIAMETERS = 300  # by default, diameters are computed for at most this many states
 LISTED = Path(__file__).with_name("listed.json")  # what `surefooted problems` lists; benchmarks/hardness.py writes it
@@ -22,33 +23,38 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact: its key for machines, its words for people, our value, and the paper's value if it prints one."""
+    """One fact: its key for machines, its words for people, our value, and the paper's value if it prints one.
+
+    `money` says in which unit an amount is.
+    """
 
     key: str
     words: str
     value: Value
     paper: float | None = None
+    money: Money | None = None
 
 
 def of_problem(problem: Problem, diameters: bool | None = None, progress: Progress | None = None) -> list[Fact]:
     """The facts about a problem; with `diameters` None, the diameters of at most DIAMETERS states are computed."""
     mdp, baseline, start = problem.mdp, problem.baseline, problem.start
+    money, paper = mdp.space.money, problem.paper
     facts = _sizes(mdp)
     facts.append(Fact("start", "start state", problem.state_labels[start]))
     if problem.horizon is not None:
         best = solve.optimal_values(mdp, problem.horizon).values[0, start]
         played = solve.policy_values(mdp, baseline, problem.horizon)[0, start]
-        facts.append(Fact("horizon", "horizon H", problem.horizon, problem.paper.get("horizon")))
-        facts.append(Fact("optimal_value", "optimal value V* of the start", float(best)))
-        facts.append(Fact("baseline_value", "baseline's value V_b of the start", float(played)))
+        facts.append(Fact("horizon", "horizon H", problem.horizon, paper.get("horizon")))
+        facts.append(Fact("optimal_value", "optimal value V* of the start", float(best), money=money))
+        facts.append(Fact("baseline_value", "baseline's value V_b of the start", float(played), money=money))
     else:
-        facts += _optimal(mdp, start, problem.paper.get("optimal gain"))
+        facts += _optimal(mdp, start, paper.get("optimal gain"))
         evaluated = solve.gain_and_bias(mdp, baseline)
         facts.append(
-            Fact("baseline_gain", "baseline's gain g_b", _gain(evaluated, start), problem.paper.get("baseline gain"))
+            Fact("baseline_gain", "baseline's gain g_b", _gain(evaluated, start), paper.get("baseline gain"), money)
         )
         facts.append(
-            Fact("baseline_span", "baseline's span sp(h_b)", evaluated.span, problem.paper.get("baseline span"))
+            Fact("baseline_span", "baseline's span sp(h_b)", evaluated.span, paper.get("baseline span"), money)
         )
     return facts + _hardness(problem) + _diameters(mdp, diameters, progress)
 
@@ -109,7 +115,7 @@ def _sizes(mdp: TabularMDP) -> list[Fact]:
         Fact("n_actions", "actions A", mdp.space.n_actions),
         Fact("n_pairs", "state–action pairs", mdp.space.n_pairs),
         Fact("n_transitions", "transitions stored", int(mdp.p.size)),
-        Fact("r_max", "largest mean reward r_max", mdp.space.high),
+        Fact("r_max", "largest reward r_max", mdp.space.high, money=mdp.space.money),
         Fact("reward_noise", "reward noise", noise),
         Fact("reward_units", "rewards in their own units", units),
     ]
@@ -128,8 +134,8 @@ def _optimal(mdp: TabularMDP, start: int | None, paper: float | None) -> list[Fa
     except NoSingleGain:
         gain = f"{best.gains.min():.6g} to {best.gains.max():.6g}, depending on the state"
     return [
-        Fact("optimal_gain", "optimal gain g*", gain, paper),
-        Fact("optimal_span", "span of an optimal policy's bias", best.span),
+        Fact("optimal_gain", "optimal gain g*", gain, paper, mdp.space.money),
+        Fact("optimal_span", "span of an optimal policy's bias", best.span, money=mdp.space.money),
     ]
 
 

@@ -18,10 +18,19 @@ from surefooted.arrays import is_whole
 from surefooted.data.counts import Counts
 from surefooted.data.history import History
 from surefooted.data.log_times import Step, parse_step
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.forecasting.models import Models
-from surefooted.forecasting.options import AS_DESCRIBED, Compared, Option, agent_of, compared_faults, options
+from surefooted.forecasting.options import (
+    AS_DESCRIBED,
+    Compared,
+    Option,
+    agent_of,
+    compared_faults,
+    options,
+    promise_faults,
+)
 from surefooted.forecasting.outcomes import Outcome, outcome
+from surefooted.knowledge.belief import contradictions
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.problems.problem import Problem
 from surefooted.problems.problem_file import ProblemFile
@@ -77,6 +86,7 @@ class Forecast:
     - `runs`, `steps`: how many runs were played for each option, and how long each was.
     - `worth`: what an optimal policy earns more than the baseline in a step (or episode), over the models.
     - `space`, `step`, `horizon`: for the words.
+    - `guessed`: pairs whose mean reward is neither declared nor logged: there, the prior decides what they earn.
     - `interrupted`: whether it was stopped before all runs were played.
     """
 
@@ -89,6 +99,7 @@ class Forecast:
     horizon: int | None
     interrupted: bool
     seconds: float
+    guessed: int = 0
 
     @property
     def promised(self) -> float:
@@ -162,22 +173,28 @@ def forecast(
     if isinstance(problem, ProblemFile):
         given = problem
         knowledge, history = knowledge or given.knowledge, history or given.history
-        accidents, start, step = (
-            accidents or given.accidents,
-            given.start,
-            step or (str(given.step) if given.step else None),
-        )
+        accidents, start = accidents or given.accidents, given.start
+        if step is None and given.step is not None:  # an episode has as many of them as its horizon
+            step = str(Step(given.step.number * (given.horizon or 1), given.step.unit))
         promise = given.promise.arguments
         baseline = baseline or given.baseline
         horizon, truth = given.horizon, None
         space = given.space
     else:
+        if not isinstance(problem, Problem | Space):
+            fault = f"the problem is {shown(problem)}: give a Problem, what sf.problems.load returns, or a Space"
+            raise InvalidInput("this cannot be forecast", [fault])
         promise, horizon = {"alpha": 0.05, "delta": 0.05}, getattr(problem, "horizon", horizon)
         truth = problem if isinstance(problem, Problem) else None
         space = problem.space if isinstance(problem, Problem) else problem
     given_now = {"alpha": alpha, "delta": delta, "allowance": allowance, "tolerance": tolerance, "floor": floor}
     promise |= {key: value for key, value in given_now.items() if value is not None}
+    if faults := promise_faults(promise):
+        raise InvalidInput("this cannot be forecast", faults)
     held = _baseline(baseline, truth, space)
+    if history is not None and (found := contradictions(history.counts, knowledge, promise["delta"])):
+        hint = "Correct what is declared, or the log: with a contradiction, an agent plays the baseline for ever."
+        raise InvalidInput("the log contradicts what was declared", found, hint)
     calendar = None if step is None else parse_step(step)
     length = _length(steps, runs, calendar, truth is None)
     models = None if truth is not None else Models(_counts(history, space), knowledge, held.policy, start, horizon)
@@ -196,8 +213,9 @@ def forecast(
     told = (None if held.is_known and truth is None else held, knowledge, history, accidents)
     outcomes, interrupted = _play(choices, drawn, told, length, seed, progress)
     lines = tuple(_line(option, [each[i] for each in outcomes]) for i, option in enumerate(choices))
-    seconds = time.perf_counter() - began
-    return Forecast(lines, len(outcomes), length, Interval.of(worth), space, calendar, horizon, interrupted, seconds)
+    seconds, guessed = time.perf_counter() - began, 0 if models is None else models.guessed
+    return Forecast(lines, len(outcomes), length, Interval.of(worth), space, calendar, horizon, interrupted, seconds,
+                    guessed)  # fmt: skip
 
 
 def _line(option: Option, outcomes: list[Outcome]) -> Line:

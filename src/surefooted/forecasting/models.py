@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefooted.data.counts import Counts
+from surefooted.knowledge.declared import Declared
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
@@ -36,11 +37,19 @@ class Models:
         self.counts, self.knowledge, self.policy, self.start, self.horizon = counts, knowledge, policy, start, horizon
         declared = None if knowledge is None else knowledge.declared
         self.means = None if declared is None else declared.reward_mean  # in the user's unit, or counted from low
+        self.bounds = None if declared is None or declared.reward_low is None else _means_between(declared)
+        self.of_next = declared is not None and declared.reward_of_next is not None
         self.mechanics = None if knowledge is None else knowledge.mechanics
         self.plausible = None
         if knowledge is not None and self.mechanics is None:
             self.plausible = knowledge.plausible(confidence.likelihood, counts, 0.05)
         self.noise = self._reward_noise()
+
+    @property
+    def guessed(self) -> int:
+        """Pairs whose mean reward is neither declared nor logged, so that the prior alone decides."""
+        known = self.means is not None or (self.mechanics is not None and self.mechanics.reward is not None)
+        return 0 if known or self.of_next else int(np.sum(self.counts.visits == 0))
 
     def draw(self, rng: np.random.Generator) -> Problem:
         """A problem drawn from the posterior."""
@@ -82,6 +91,10 @@ class Models:
         """Mean rewards in the user's unit, given draws that are counted from `low`; declared ones are not drawn."""
         space = self.counts.space
         drawn = counted if self.means is None else self.means
+        if self.means is None and self.bounds is not None:  # where nothing was logged, anything between them
+            low, high = self.bounds
+            flat = low + (high - low) * counted / space.r_max
+            drawn = np.where(self.counts.visits > 0, np.clip(counted, low, high), flat)
         return np.asarray(np.clip(space.money.earned(drawn), space.low, space.high))
 
     def _reward_noise(self) -> Noise:
@@ -95,6 +108,13 @@ class Models:
         within = squares[seen] - self.counts.reward_sum[seen] ** 2 / n[seen]
         variance = max(float(within.sum()) / float((n[seen] - 1).sum()), 0.0)
         return Noise("uniform", float(np.sqrt(3 * variance)))
+
+
+def _means_between(declared: Declared) -> tuple[Floats, Floats]:
+    """Between which mean rewards lie if rewards are declared to lie between bounds, counted from `low`."""
+    assert declared.reward_low is not None and declared.reward_high is not None
+    r_max = declared.space.r_max
+    return np.clip(declared.reward_low, 0.0, r_max), np.clip(declared.reward_high, 0.0, r_max)
 
 
 def draw_laws(rng: np.random.Generator, mechanics: Mechanics, counts: Counts) -> list[Floats]:

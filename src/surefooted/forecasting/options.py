@@ -1,7 +1,8 @@
 """What one could choose or declare: a larger α, an allowance, what the baseline earns, rewards, mechanics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from surefooted import solve
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
+from surefooted.certificates.shares import delta_faults
 from surefooted.certificates.tolerance import Tolerance
 from surefooted.data.history import History
 from surefooted.knowledge.knowledge import Knowledge
@@ -72,7 +74,10 @@ def options(
 
 def compared_faults(chosen: Compared, promise: dict[str, Any], can_tell: tuple[str, ...]) -> list[str]:
     """Why these cannot be compared."""
-    faults: list[str] = []
+    faults = [f"{name} {given!r} must be a list" for name, given in zip(chosen._fields, chosen, strict=True)
+              if given is not None and (isinstance(given, str) or not isinstance(given, Sequence))]  # fmt: skip
+    if faults:
+        return faults
     for each in chosen.alphas or ():
         Tolerance.parse(each, faults, **{**_amounts(promise), "allowance": promise.get("allowance") or 1.0})
     for each in chosen.allowances or ():
@@ -86,8 +91,16 @@ def compared_faults(chosen: Compared, promise: dict[str, Any], can_tell: tuple[s
     return faults
 
 
+def promise_faults(promise: dict[str, Any]) -> list[str]:
+    """Why nothing can be promised like this."""
+    faults: list[str] = []
+    Tolerance.parse(promise["alpha"], faults, **_amounts(promise) | {"allowance": promise.get("allowance", 0.0)})
+    return faults + delta_faults(promise["delta"])
+
+
 def _amounts(promise: dict[str, Any]) -> dict[str, Any]:
-    return {"tolerance": promise.get("tolerance", 0.0), "floor": promise.get("floor"), "checkpoints": None}
+    given = {name: promise.get(name) for name in ("floor", "checkpoints")}
+    return given | {"tolerance": promise.get("tolerance", 0.0)}
 
 
 def agent_of(
@@ -107,7 +120,7 @@ def agent_of(
     condition = given.pop("condition", None)
     if baseline is None or "baseline" in option.tell:
         baseline = exact_baseline(model)
-    known = _known(option.tell, model, knowledge)
+    known = _holding(_known(option.tell, model, knowledge), model)
     if known is not None:
         given["knowledge"] = known
     if not model.mdp.noise.bounded:
@@ -139,6 +152,24 @@ def _can_decide(baseline: Baseline, known: Knowledge | None, model: Problem) -> 
     if mechanics is not None and mechanics.n_components == len(mechanics.sizes) == 1:
         return baseline.policy.is_deterministic
     return baseline.gain is not None or (baseline.values is not None and np.ndim(baseline.values) == 2)
+
+
+def _holding(known: Knowledge | None, model: Problem) -> Knowledge | None:
+    """What is known, without bounds on single rewards if the noise of the model does not keep within them.
+
+    How rewards scatter is not declared, and models have one noise for all pairs. Their mean rewards keep the bounds.
+    """
+    if known is None or known.declared.reward_low is None or known.declared.reward_high is None:
+        return known
+    r = model.mdp.r_counted
+    below, above = model.mdp.noise.reach(r, model.space.r_max)
+    slack = model.space.money.slack
+    inside = (r - below >= known.declared.reward_low - slack) & (r + above <= known.declared.reward_high + slack)
+    if inside.all():
+        return known
+    told = copy(known)
+    told.declared = replace(known.declared, reward_low=None, reward_high=None)
+    return told
 
 
 def _known(tell: frozenset[str], model: Problem, knowledge: Knowledge | None) -> Knowledge | None:

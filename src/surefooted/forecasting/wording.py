@@ -37,6 +37,12 @@ def sentences(forecast: Forecast) -> list[str]:
     per = "a year" if forecast.step is not None else f"in each of its {what}"
     low, high = amount(forecast.worth.low * year), amount(forecast.worth.high * year)
     said.append(f"The best policy would earn {amount(forecast.worth.median * year)} more {per} ({low} to {high}).")
+    if forecast.guessed:
+        pairs = forecast.space.n_pairs
+        said.append(
+            f"What {forecast.guessed} of the {pairs} state–action pairs earn is neither declared nor logged: it is "
+            "drawn from a flat prior, and so is what the best policy is worth. Declare mean rewards, or bounds on them."
+        )
     if described.free.median == NEVER:
         longer = forecast.step is not None and forecast.steps / forecast.step.per_year >= LIFETIME - 1
         limit = "your lifetime" if longer else span
@@ -116,6 +122,7 @@ def plain(forecast: Forecast) -> dict[str, Any]:
         "worth_per_step": _values(forecast.worth),
         "steps_per_year": None if forecast.step is None else forecast.step.per_year,
         "interrupted": forecast.interrupted,
+        "guessed_pairs": forecast.guessed,
         "lines": lines,
     }
 

@@ -7,19 +7,29 @@ import numpy as np
 
 from surefooted.arrays import whole_numbers
 from surefooted.data.counts import Counts
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.knowledge import wording
 from surefooted.knowledge.contradictions import impossible_steps
 from surefooted.knowledge.informed_set import InformedSet, Reading
 from surefooted.knowledge.knowledge import Knowledge
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.knowledge.noise_counts import NoiseCounts
-from surefooted.sets.confidence import KINDS, Confidence, simplified_bernstein
+from surefooted.sets.confidence import KINDS, Confidence, likelihood, simplified_bernstein
 from surefooted.sets.incremental import IncrementalSet, RecomputedSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints
 
 AS_BUILT = "as built"  # stands in saved states for the knowledge that the belief was built with
+
+
+def contradictions(counts: Counts, knowledge: Knowledge | None, delta: float = 0.05) -> list[str]:
+    """Where steps contradict what is declared; a true declaration is contradicted with probability `delta` at most.
+
+    Nothing is compared if the mechanics need the noise of each step.
+    """
+    if knowledge is None or (knowledge.mechanics is not None and knowledge.mechanics.observed):
+        return []
+    return Belief(counts, likelihood, delta, knowledge).compare()
 
 
 class Belief:
@@ -61,6 +71,9 @@ class Belief:
         """Believe this from now on, and forget all contradictions; `begun` if steps not yet counted are under way."""
         noise, informed = None, None
         if knowledge is not None:
+            if not isinstance(knowledge, Knowledge):
+                hint = "Make it with sf.Knowledge(space, rewards=..., successors=..., mechanics=...)."
+                raise InvalidInput("this knowledge cannot be used", [f"it is {shown(knowledge)}, no Knowledge"], hint)
             if knowledge.space != self.counts.space:
                 fault = f"it is of {knowledge.space}, the agent on {self.counts.space}"
                 raise InvalidInput("this knowledge cannot be used", [fault])

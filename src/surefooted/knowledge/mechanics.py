@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import FrozenArrays, freeze, is_whole, real_numbers, whole_numbers
 from surefooted.codec import record
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.knowledge.noise_index import NoiseIndex, noise_index
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints, Space, need_space
 
 NoiseValue = int | tuple[int, ...]  # of one step: an int if the noise has one component, else a tuple
 LAW_TOLERANCE = 1e-9  # how far from 1 a law may sum
@@ -85,7 +85,9 @@ class Mechanics(FrozenArrays):
         if not isinstance(self.observed, bool | np.bool_):
             faults.append(f"observed must be True or False, not {self.observed!r}")
         if faults:
-            raise InvalidInput("these mechanics are not valid", faults)
+            leads = any("which does not exist" in fault for fault in faults)
+            hint = "Keep it among the states, as in min(max(s + a - xi, 0), n_states - 1)." if leads else ""
+            raise InvalidInput("these mechanics are not valid", faults, hint)
         freeze(law, after)
         if reward is not None:
             freeze(reward)
@@ -106,7 +108,11 @@ class Mechanics(FrozenArrays):
         law each component follows, for all pairs or as a function of (s, a). Without it there is one component for each
         law.
         """
-        sizes = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
+        need_space(space)
+        if not callable(f):
+            hint = "Write lambda s, a, xi: ..., which returns the next state."
+            raise InvalidInput("these mechanics are not valid", [f"f is {shown(f)}, not a function"], hint)
+        sizes = tuple(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)
         pairs = list(zip(space.pair_state.tolist(), space.pair_action.tolist(), strict=True))
         if callable(law):
             laws = [law(s, a) for s, a in pairs]

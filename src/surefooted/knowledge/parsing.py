@@ -9,13 +9,14 @@ from surefooted.arrays import is_whole, real_numbers
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.declared import Declared
 from surefooted.knowledge.mechanics import Mechanics
-from surefooted.tables.space import Bools, Floats, Ints, Space
+from surefooted.tables.space import Bools, Floats, Ints, Space, need_space
 
 
 def parse(
     space: Space, rewards: Any, reward_bounds: Any, reward_function: Any, successors: Any, mechanics: Mechanics | None
 ) -> Declared:
     """What was declared, in any of the forms that `Knowledge` takes."""
+    need_space(space)
     faults = _exclusions(space, rewards, reward_function, successors, mechanics)
     mean = None if rewards is None else _pair_values("rewards", rewards, space, faults)
     low, high = (None, None) if reward_bounds is None else _bounds(reward_bounds, space, faults)

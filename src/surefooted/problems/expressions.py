@@ -25,6 +25,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": math.floor,
     "ceil": math.ceil,
 }
+INSTEAD = {"&&": "and", "||": "or", "=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "<>": "!=", "÷": "/", "×": "*"}
 ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -61,7 +62,8 @@ class Formula:
         try:
             self._tree = ast.parse(" ".join(text.strip().splitlines()), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-            said = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"
+            meant = next((f"; write {right} for {wrong}" for wrong, right in INSTEAD.items() if wrong in text), "")
+            said = (error.msg if isinstance(error, SyntaxError) else "it cannot be parsed") + meant
             raise self._refused(said) from error
         if faults := list(self._faults(self._tree, 0)):
             raise InvalidInput(f"{text!r} is not a formula", dict.fromkeys(faults))

@@ -34,16 +34,15 @@ class Axis:
         by_value = {value: i for i, value in enumerate(self.values)}
         return {label: i for i, label in enumerate(self.labels)} | by_value
 
-    def find(self, word: Any, here: tuple[Any, ...], fault: Fault) -> int:
-        """The index of a value or label; 0, and a fault, if there is none."""
+    def find(self, word: Any, here: tuple[Any, ...], fault: Fault, where: str = "") -> int:
+        """The index of a value or label; 0, and a fault, if there is none; `where` says how it came about."""
         key = word if isinstance(word, str) or not isinstance(word, float) or word != int(word) else int(word)
         if not isinstance(word, bool) and key in self._index:
             return self._index[key]
-        near = get_close_matches(str(word), self.labels, n=1)
-        shown = ", ".join(self.labels[:6]) + (", …" if self.size > 6 else "")
-        fault(
-            here, f"there is no {self.name} {word!r}; {f'did you mean {near[0]!r}?' if near else f'there are {shown}'}"
-        )
+        near = get_close_matches(word, self.labels, n=1) if isinstance(word, str) else []
+        there = ", ".join(self.labels[:6]) + (f", … {self.labels[-1]}" if self.size > 6 else "")
+        meant = f"did you mean {near[0]!r}?" if near else f"there are {there}"
+        fault(here, f"there is no {self.name} {word!r}{where}; {meant}")
         return 0
 
 

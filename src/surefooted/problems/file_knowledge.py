@@ -44,18 +44,23 @@ class KnowledgeReader(Reader):
             return None
 
         def after(s: int, a: int, xi: Any) -> int:
-            return self.states.find(self._at(functions["mechanics"], names, noise, s, a, xi), here, self._fault)
+            if self.faults:
+                return 0  # one step shows what is wrong
+            given, led = self._values(names, noise, s, a, xi), functions["mechanics"]
+            told = ", ".join(f"{name} {value}" for name, value in given.items())
+            return self.states.find(led(**given), here, self._fault, f", for {told}")
 
         def reward(s: int, a: int, xi: Any) -> float:
-            return float(self._at(functions["reward"], names, noise, s, a, xi))
+            return float(functions["reward"](**self._values(names, noise, s, a, xi)))
 
         earned = reward if "reward" in functions else None
         found = self._try(here, lambda: Mechanics.of(space, after, sizes, None, earned, spec.observed))
         return None if self.faults else found
 
-    def _at(self, function: Any, names: list[str], noise: list[Axis], s: int, a: int, xi: Any) -> Any:
+    def _values(self, names: list[str], noise: list[Axis], s: int, a: int, xi: Any) -> dict[str, Any]:
+        """The values of state, action and noise by their names."""
         drawn = [axis.values[i] for axis, i in zip(noise, xi if isinstance(xi, tuple) else (xi,), strict=True)]
-        return function(**dict(zip(names, [self.states.values[s], self.actions.values[a], *drawn], strict=True)))
+        return dict(zip(names, [self.states.values[s], self.actions.values[a], *drawn], strict=True))
 
     def _function(self, here: tuple[str, ...], text: str, names: list[str]) -> Any:
         """A formula, or the function that `module:function` names; both take their values by name."""

@@ -37,6 +37,23 @@ def lines_of(text: str) -> dict[str, int]:
     return places
 
 
+def toml_hint(text: str, error: str) -> str:
+    """The line that Python's parser could not read, and what is probably meant."""
+    found, lines = re.search(r"at line (\d+)", error), text.splitlines()
+    if found is None or not 0 < int(found[1]) <= len(lines):
+        return ""
+    line = lines[int(found[1]) - 1].strip()
+    value = line.partition("=")[2].strip()
+    meant = ""
+    if re.match(r"[+-]?\d+,\d", value):
+        meant = ". Decimals are written with a point"
+    elif value.count('"') % 2 or value.count("'") % 2:
+        meant = ". A quote opens and does not close"
+    elif value and not re.match(r"[\d\[{\"'+-]|true|false", value):
+        meant = f'. Texts stand in quotes: "{value}"'
+    return f": {line}{meant}"
+
+
 def placed(places: dict[str, int], path: tuple[Any, ...], fault: str) -> str:
     """A fault with its line and key; if the key has no line, with that of the nearest table or key."""
     words = [str(part) for part in path]

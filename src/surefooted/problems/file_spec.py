@@ -100,6 +100,7 @@ class LogsSpec(_Strict):
     dates: str | None = None
     separator: str | None = None
     decimal: str | None = None
+    encoding: str | None = None
     quoted_breaks: bool = False
     accidents: bool = False
 
@@ -126,6 +127,7 @@ class PromiseSpec(_Strict):
     tolerance: float = 0.0
     allowance: float = 0.0
     floor: float | None = None
+    checkpoints: int | Annotated[list[int], Field(min_length=1, max_length=MOST)] | None = None
     condition: Literal["replay", "decisions"] | None = None
 
 

@@ -10,14 +10,15 @@ import numpy as np
 from pydantic import ValidationError
 
 from surefooted import own_code
+from surefooted.certificates.tolerance import Tolerance
 from surefooted.data.history import History
 from surefooted.data.log_times import Step, parse_step
 from surefooted.data.reading import read_history
-from surefooted.errors import InvalidInput, UnreadableFile
+from surefooted.errors import InvalidInput, UnreadableFile, shown
 from surefooted.problems.expressions import Formula
 from surefooted.problems.file_axes import find_all
 from surefooted.problems.file_guardrails import GuardrailReader
-from surefooted.problems.file_lines import lines_of, placed
+from surefooted.problems.file_lines import lines_of, placed, toml_hint
 from surefooted.problems.file_spec import FileSpec, Range
 from surefooted.problems.problem_file import ProblemFile, Promise
 from surefooted.tables.baseline import Baseline
@@ -66,7 +67,7 @@ def _read(path: Path, text: str) -> tuple[FileSpec, dict[str, int]]:
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UnreadableFile(f"{path} is not TOML: {error}") from error
+        raise UnreadableFile(f"{path} is not TOML: {error}{toml_hint(text, str(error))}") from error
     places = lines_of(text)
     try:
         return FileSpec.model_validate(raw), places
@@ -97,8 +98,25 @@ def _spec_faults(error: ValidationError, places: dict[str, int]) -> list[str]:
             said = f"there is no such key; {f'did you mean {near[0]!r}?' if near else 'there are ' + ', '.join(known)}"
         elif found["type"] == "missing":
             said = "is missing"
+        elif (meant := _meant(str(found["type"]), path, found.get("ctx", {}))) is not None:
+            said = f"{meant}, not {shown(found['input'])}"
         faults.append(placed(places, path, said))
     return list(dict.fromkeys(faults))
+
+
+def _meant(kind: str, path: tuple[Any, ...], told: Mapping[str, Any]) -> str | None:
+    """What a value of the wrong type should be; None if the message of the check says it."""
+    if path[-1:] == ("values",) or path[:2] == ("knowledge", "noise"):
+        return "give a list, or {from = 0, to = 12}" if kind != "value_error" else None
+    if kind.startswith("float"):
+        share = path[-1:] in (("alpha",), ("delta",))
+        return "must be one number" + (", as in 0.05 for 5 %" if share else " without a unit")
+    if kind == "literal_error":
+        return f"must be {told['expected']}"
+    if kind in ("less_than", "greater_than"):
+        return f"must be {kind.replace('_', ' ')} {next(iter(told.values())):g}"
+    words = {"int": "a whole number", "string": "a text in quotes", "list": "a list", "bool": "true or false"}
+    return next((f"must be {word}" for start, word in words.items() if kind.startswith(start)), None)
 
 
 TYPES = ("Range", "str", "int", "float", "list", "dict")
@@ -136,10 +154,21 @@ class _Builder(GuardrailReader):
         problem, guardrails = self._model(space, baseline, start, mechanics), self._guardrails(space, mechanics)
         history = self._history(space, step) if logs and not self.faults else None
         self._stop()
-        promise = Promise(**spec.promise.model_dump())
+        promise = self._promise(baseline, space)
+        self._stop()
         accidents = spec.logs is not None and spec.logs.accidents
         return ProblemFile(self.path, spec.name, spec.title, space, baseline, start, spec.horizon, knowledge, history,
                            accidents, step, promise, problem, self._log_options(step), guardrails)  # fmt: skip
+
+    def _promise(self, baseline: Baseline, space: Space) -> Promise:
+        """What may be lost."""
+        promise = Promise(**self.spec.promise.model_dump())
+        amounts = {key: value for key, value in promise.arguments.items() if key not in ("alpha", "delta", "condition")}
+        faults: list[str] = []
+        may_lose = Tolerance.parse(promise.alpha, faults, **amounts)
+        for fault in faults or may_lose.gain_faults(baseline.gain, space.money):
+            self._fault(("promise", fault.split(maxsplit=1)[0]), fault)
+        return promise
 
     def _space(self) -> Space | None:
         """Which action is available where, and the range of rewards."""
@@ -158,9 +187,11 @@ class _Builder(GuardrailReader):
             if formula is not None:
                 found = self._try(here, lambda: self._mask(formula))
                 mask = mask if found is None else found
+        rewards = self.spec.rewards
+        if not rewards.low < rewards.high:
+            self._fault(("rewards",), f"{rewards.low:g}, {rewards.high:g} must be (low, high) with low < high")
         if self.faults:
             return None
-        rewards = self.spec.rewards
         scale: dict[str, Any] = {"rewards": (rewards.low, rewards.high), "unit": rewards.unit}
         scale |= {"states": self.states.labels, "actions": self.actions.labels}
         used = np.flatnonzero(mask.any(axis=0))
@@ -206,9 +237,12 @@ class _Builder(GuardrailReader):
             return None
         before, chosen = len(self.faults), []
         for s, value in enumerate(self.states.values):
+            if len(self.faults) > before:
+                return None  # one state shows what is wrong
             action = self._try(here, lambda value=value: formula(**{self.states.name: value}))  # type: ignore[misc]
-            a = 0 if action is None else self.actions.find(action, here, self._fault)
-            if action is not None and len(self.faults) == before and a not in space.actions(s):
+            where = f", in {self.states.name} {self.states.labels[s]}"
+            a = 0 if action is None else self.actions.find(action, here, self._fault, where)
+            if len(self.faults) == before and a not in space.actions(s):
                 self._fault(here, f"in state {self.states.labels[s]}, action {self.actions.labels[a]} is not available")
             chosen.append(a)
         return None if len(self.faults) > before else self._try(here, lambda: Policy.deterministic(space, chosen))

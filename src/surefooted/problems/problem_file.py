@@ -23,13 +23,15 @@ class Promise:
     tolerance: float = 0.0
     allowance: float = 0.0
     floor: float | None = None
+    checkpoints: int | list[int] | None = None
     condition: str | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of CUCRL2 and CUCBVI; what is not given is left out."""
         given = {"alpha": self.alpha, "delta": self.delta, "tolerance": self.tolerance, "allowance": self.allowance}
-        return given | {key: getattr(self, key) for key in ("floor", "condition") if getattr(self, key) is not None}
+        names = ("floor", "checkpoints", "condition")
+        return given | {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 @dataclass(frozen=True, eq=False)

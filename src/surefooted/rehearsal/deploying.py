@@ -151,7 +151,7 @@ def deploy(
     if promise.condition == "replay":
         fault = 'its promise is condition = "replay", which cannot be stated for people, late outcomes and fleets'
         raise InvalidInput(f"{file.path} cannot be deployed", [fault], 'Leave it out, or say "decisions".')
-    for key in ("delta", "allowance", "tolerance", "floor"):
+    for key in ("delta", "allowance", "tolerance", "floor", "checkpoints"):
         given.setdefault(key, getattr(promise, key))
     if "guardrails" not in given:
         given["guardrails"] = tuple(rail.of_file() for rail in file.guardrails)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.kernels import bellman
 from surefooted.kernels.structs import Table
 from surefooted.tables.mdp import TabularMDP
@@ -23,6 +23,7 @@ def rows_of(mdp: TabularMDP) -> Table:
 
 def induced_chain(mdp: TabularMDP, policy: Policy) -> Table:
     """The chain of a stationary policy, with a row for each state and rewards counted from `low`."""
+    _check_kinds(mdp, policy)
     if policy.space != mdp.space:
         raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
     if policy.horizon is not None:
@@ -39,6 +40,17 @@ def induced_chain(mdp: TabularMDP, policy: Policy) -> Table:
     ptr = np.searchsorted(state[row], np.arange(mdp.n_states + 1)).astype(np.int64)
     r = np.add.reduceat(weights * mdp.r_counted, mdp.space.pair_ptr[:-1])
     return Table(ptr, mdp.next_state[entries], mdp.p[entries] * weights[played][row], r)
+
+
+def _check_kinds(mdp: TabularMDP, policy: Policy) -> None:
+    """Refuse what is no table or no policy."""
+    faults: list[str] = []
+    if not isinstance(mdp, TabularMDP):
+        faults.append(f"the table is {shown(mdp)}: give problem.mdp, a TabularMDP")
+    if not isinstance(policy, Policy):
+        faults.append(f"the policy is {shown(policy)}: make one with sf.Policy.deterministic(space, actions)")
+    if faults:
+        raise InvalidInput("policy and MDP do not fit", faults)
 
 
 def expected(chain: Table, v: Floats) -> Floats:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from surefooted.arrays import freeze, real_numbers
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Space
 
@@ -59,7 +59,7 @@ class Baseline:
     def __post_init__(self) -> None:
         """Check that a policy can have this gain, this bias and these values."""
         if not isinstance(self.policy, Policy):
-            fault = f"the policy is {_shown(self.policy)}, not a Policy: build it with a space"
+            fault = f"the policy is {shown(self.policy)}, not a Policy: build it with a space"
             remedy = "For one action in each state, write sf.Baseline(sf.Policy.deterministic(space, [0, 0]))."
             raise InvalidInput("this baseline is not valid", [fault], remedy)
         faults: list[str] = []
@@ -68,10 +68,14 @@ class Baseline:
             faults.append(f"the policy has {self.policy.horizon} decision rules: an average-reward baseline has one")
         if (self.gain is None) != (self.bias is None):
             faults.append("give both gain and bias, or neither")
+        for name in ("gain", "span"):
+            if (given := getattr(self, name)) is not None and not isinstance(given, int | float | np.number):
+                faults.append(f"{name} {given!r} must be a number, in the unit of rewards")
+                object.__setattr__(self, name, None)
         if self.gain is not None and not money.low <= self.gain <= money.high:
             faults.append(f"gain {self.gain} is outside {money.words}: no policy could have it")
         if self.bias is not None:
-            bias = np.array(self.bias, dtype=np.float64)
+            bias = real_numbers("bias", self.bias, faults)
             if bias.shape != (self.policy.space.n_states,):
                 faults.append(f"bias has shape {bias.shape}, not ({self.policy.space.n_states},)")
             elif not np.all(np.isfinite(bias)):
@@ -129,6 +133,9 @@ class Baseline:
         >>> sf.CUCRL2(problem.space, baseline=baseline, alpha=0.1).counts.total
         100
         """
+        if not (hasattr(history, "counts") and hasattr(history, "into")):
+            fault = f"the history is {shown(history)}: read the log first, sf.read_history(log, space)"
+            raise InvalidInput("this baseline is not valid", [fault])
         untold: list[str] = []
         read_off = policy is None
         if policy is None:
@@ -187,10 +194,4 @@ def baseline_argument(given: Any) -> list[str]:
         return []
     if isinstance(given, Policy):
         return ["baseline is a Policy: give sf.Baseline(policy), with its gain and bias or its values if you know them"]
-    return [f"baseline is {_shown(given)}: give sf.Baseline(sf.Policy.deterministic(space, actions))"]
-
-
-def _shown(given: Any) -> str:
-    """What was given, in a few words."""
-    text = repr(given)
-    return text if len(text) <= 40 else f"of type {type(given).__name__}"
+    return [f"baseline is {shown(given)}: give sf.Baseline(sf.Policy.deterministic(space, actions))"]

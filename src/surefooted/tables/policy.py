@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from surefooted.arrays import SUM_TOLERANCE, FrozenArrays, digest, freeze, normalise, real_numbers, whole_numbers
 from surefooted.codec import record
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.pages import Shown
-from surefooted.tables.space import Floats, Ints, Space
+from surefooted.tables.space import Floats, Ints, Space, need_space
 
 FEW = 12  # states whose actions a notebook shows
 NO_PAIRS, NO_WEIGHTS = np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0))
@@ -84,13 +84,17 @@ class Policy(FrozenArrays, Shown):
     @classmethod
     def deterministic(cls, space: Space, actions: ArrayLike) -> Self:
         """The policy that plays actions[s] in state s, or actions[h, s] at stage h."""
+        need_space(space)
         try:
             array = np.asarray(actions)
         except ValueError:
             array = np.zeros(0)  # ragged
         if array.ndim not in (1, 2) or array.shape[-1] != space.n_states or array.dtype.kind not in "iu":
             wanted = f"whole numbers [{space.n_states}] or [H, {space.n_states}]"
-            raise InvalidInput("this policy is not valid", [f"actions are {array.dtype} {array.shape}, not {wanted}"])
+            given = f"{array.dtype} {array.shape}" if array.dtype.kind in "iufb" else shown(actions)
+            hint = f"Give the number of an action for each of the {space.n_states} states"
+            hint += f"; they stand for {_numbered(space.action_names)}." if space.action_names else "."
+            raise InvalidInput("this policy is not valid", [f"actions are {given}, not {wanted}"], hint)
         state = np.broadcast_to(np.arange(space.n_states), array.shape)
         span = space.n_actions + 1  # pairs are sorted by (state, action)
         inside = (array >= 0) & (array < space.n_actions)
@@ -105,6 +109,7 @@ class Policy(FrozenArrays, Shown):
     @classmethod
     def randomised(cls, space: Space, probabilities: ArrayLike) -> Self:
         """The policy that plays a in s with probabilities[s, a], or [h, s, a] at stage h."""
+        need_space(space)
         ragged: list[str] = []
         array = real_numbers("probabilities", probabilities, ragged)
         if ragged:
@@ -126,11 +131,13 @@ class Policy(FrozenArrays, Shown):
     @classmethod
     def always(cls, space: Space, action: int) -> Self:
         """The policy that plays one action in every state."""
+        need_space(space)
         return cls.deterministic(space, np.full(space.n_states, action))
 
     @classmethod
     def uniform(cls, space: Space) -> Self:
         """The policy that plays each action of a state with equal probability."""
+        need_space(space)
         sizes = np.diff(space.pair_ptr)
         return cls(space, weights=np.repeat(1.0 / sizes, sizes))
 
@@ -254,6 +261,12 @@ class Policy(FrozenArrays, Shown):
         kind = "deterministic" if self.is_deterministic else "randomised"
         stages = "stationary" if self.horizon is None else f"horizon={self.horizon}"
         return f"Policy({kind}, {stages}, n_states={self.space.n_states})"
+
+
+def _numbered(names: tuple[str, ...]) -> str:
+    """`0 'wait', 1 'order'`, shortened if there are many."""
+    listed = [f"{i} {name!r}" for i, name in enumerate(names[:FEW])]
+    return ", ".join(listed) + ", …" * (len(names) > FEW)
 
 
 def _place(index: ArrayLike) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from surefooted.arrays import Floats
 from surefooted.errors import InvalidInput
 from surefooted.kernels import structs
 
@@ -61,6 +62,21 @@ class Noise:
     def bounded(self) -> bool:
         """Whether every reward lies in [0, r_max]."""
         return self.kind != "gaussian" or self.scale == 0
+
+    def reach(self, mean: Floats, r_max: float) -> tuple[Floats, Floats]:
+        """How far rewards with these means may lie below and above them."""
+        half = np.minimum(mean, r_max - mean)
+        match self.kind:
+            case "bernoulli":
+                return mean, r_max - mean
+            case "gaussian" if self.scale > 0:
+                return np.full_like(mean, np.inf), np.full_like(mean, np.inf)
+            case "uniform":
+                return (np.minimum(self.scale, half),) * 2
+            case "truncated_gaussian" if self.scale > 0:
+                return half, half
+            case _:
+                return np.zeros_like(mean), np.zeros_like(mean)
 
     @property
     def code(self) -> int:

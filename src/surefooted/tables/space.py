@@ -13,7 +13,7 @@ from surefooted.arrays import Floats as Floats
 from surefooted.arrays import Ints as Ints
 from surefooted.arrays import digest, freeze, is_whole
 from surefooted.codec import record
-from surefooted.errors import InvalidInput
+from surefooted.errors import InvalidInput, shown
 from surefooted.tables.money import Money
 
 
@@ -99,7 +99,11 @@ class Space:
     @classmethod
     def full(cls, n_states: int, n_actions: int, r_max: float | None = None, **options: Any) -> "Space":
         """The space in which every action is available in every state; options as for `Space`."""
-        return cls.from_available(np.ones((n_states, n_actions), dtype=bool), r_max, **options)
+        faults = [f"{n!r} states or actions: give a whole number" for n in (n_states, n_actions)
+                  if not is_whole(n, 0)]  # fmt: skip
+        if faults:
+            raise InvalidInput("this space is not valid", faults)
+        return cls.from_available(np.ones((int(n_states), int(n_actions)), dtype=bool), r_max, **options)
 
     @classmethod
     def from_available(cls, available: ArrayLike, r_max: float | None = None, **options: Any) -> "Space":
@@ -263,6 +267,13 @@ class Space:
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild copies and pickles by the constructor, which freezes their arrays too."""
         return type(self).from_columns, (self.columns(),)
+
+
+def need_space(given: Any) -> None:
+    """Refuse what is no space, and say how to get one."""
+    if not isinstance(given, Space):
+        hint = "Give its space." if hasattr(given, "space") else "Make one with sf.Space.full(n_states, n_actions)."
+        raise InvalidInput("a space is needed first", [f"what was given is {shown(given)}, not a Space"], hint)
 
 
 def _names(kind: str, given: Any, n: int, faults: list[str]) -> tuple[str, ...] | None:

@@ -1,0 +1,91 @@
+"""What mkdocs needs to make a site of docs/: pages from elsewhere in the repository, and the reference of public names.
+
+- Pages that stand elsewhere (`ELSEWHERE`) become pages of the site, and links to them lead there.
+- Links to other files of the repository lead to SUREFOOTED_HOME (see tools/readme.py), or become plain words.
+- `api.md` lists every public name with its docstring.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from griffe import Extension
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parent.parent
+ELSEWHERE = {"benchmarks/README.md": "benchmarks.md", "CONTRIBUTING.md": "contributing.md",
+             "CHANGELOG.md": "changelog.md", "README.md": "README.md", "SECURITY.md": "security-policy.md"}  # fmt: skip
+SHOWN = ("benchmarks/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+WORDS = re.compile(r"!?\[([^\[\]]*)\]\(gone:\)")
+DOCTEST = re.compile(r"^( *)>>> (?:.*\n?)(?:^\1\S.*\n?)*", re.MULTILINE)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that do not stand in docs/."""
+    for name in SHOWN:
+        text = moved((ROOT / name).read_text(encoding="utf-8"), Path(name).parent)
+        files.append(File.generated(config, ELSEWHERE[name], content=text))
+    files.append(File.generated(config, "api.md", content=reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links of a page in docs/."""
+    return markdown if page.file.generated_by else moved(markdown, Path("docs"))
+
+
+def moved(text: str, folder: Path) -> str:
+    """The text of a page in this folder of the repository, with links as they are on the site."""
+    home = os.environ.get("SUREFOOTED_HOME", "").rstrip("/")
+
+    def replaced(link: re.Match[str]) -> str:
+        target, heading = link[1], link[2] or ""
+        path = os.path.normpath(folder / target)
+        if path in ELSEWHERE:
+            return f"]({ELSEWHERE[path]}{heading})"
+        if path.startswith("docs/"):
+            return f"]({path.removeprefix('docs/')}{heading})"
+        return f"]({home}/{path}{heading})" if home else "](gone:)"
+
+    text = text.replace("```python no-run", "```python")  # a word for tests/test_docs.py
+    return WORDS.sub(r"\1", LINK.sub(replaced, text))
+
+
+def reference() -> str:
+    """A page with every public name."""
+    sys.path.insert(0, str(ROOT / "src"))
+    import surefooted
+
+    lines = ["# Python reference", "", "Every public name, with its parameters and an example.", ""]
+    for name, home in sorted(surefooted._HOMES.items()):
+        if home == "surefooted.problems":
+            home = "surefooted.problems.problem"
+        lines += [f"::: {home}.{name}", ""]
+    for name in sorted(surefooted._MODULES):
+        module = getattr(surefooted, name)
+        lines += [f"## surefooted.{name}", "", (module.__doc__ or "").strip().splitlines()[0], ""]
+        for public in getattr(module, "__all__", None) or sorted(vars(module)):
+            value = getattr(module, public)
+            where = getattr(value, "__module__", None) or ""
+            is_shown = callable(value) and where.startswith("surefooted.") and not public.startswith("_")
+            if is_shown and public not in surefooted._HOMES:
+                lines += [f"::: {where}.{public}", "    options:", "      heading_level: 3", ""]
+    return "\n".join(lines)
+
+
+class Examples(Extension):
+    """Shows the examples of docstrings as code."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        """Put a fence around every block of `>>>` lines."""
+        if obj.docstring is not None:
+            obj.docstring.value = DOCTEST.sub(_fenced, obj.docstring.value)
+
+
+def _fenced(block: re.Match[str]) -> str:
+    indent = block[1]
+    lines = [line.removeprefix(indent) for line in block[0].rstrip("\n").splitlines()]
+    return "\n".join(["```pycon", *lines, "```", ""])
