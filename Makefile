@@ -9,11 +9,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two processes, each with whole files, in the order of tests/conftest.py: the longest first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CAMPAIGNS := adversarial adversarial_episodes adversarial_structure adversarial_account adversarial_money adversarial_live \
-	adversarial_advisor adversarial_coupling
+	adversarial_advisor adversarial_plots adversarial_coupling adversarial_mixing
 SHARE := 1
 LOWEST := $(VENV)-lowest/bin
 LOWEST_TESTS := gym cli files mdp golden own_code studies_more studies_files
-BENCHMARKS := exact evi pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service service_page
+BENCHMARKS := exact evi oracle pessimistic runs studies startup scaling history episodes bandits certificates proposals anchors martingale unknown_baseline live replicas service service_page
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-live demo-service docs test verify release versions pythons audit mutants lint format coverage campaign $(CAMPAIGNS) bench peers hooks clean
@@ -103,11 +103,11 @@ coverage: $(VENV)/.developing ## Run the tests and report which lines they reach
 	@NUMBA_JIT_COVERAGE=1 NUMBA_CACHE_DIR=.numba-coverage $(PYTEST) -q --cov=surefooted --cov-report=term-missing:skip-covered
 	@rm -rf .numba-coverage
 
-campaign: $(CAMPAIGNS) ## Check every certificate against the exact margin on 10 000 adversarial problems (an hour)
+campaign: $(CAMPAIGNS) ## Check every certificate against the exact margin on 11 000 adversarial problems (an hour)
 
 adversarial adversarial_episodes adversarial_account: PROBLEMS := 2000
-adversarial_structure adversarial_money adversarial_live: PROBLEMS := 1000
-adversarial_advisor adversarial_coupling: PROBLEMS := 500
+adversarial_structure adversarial_money adversarial_live adversarial_mixing: PROBLEMS := 1000
+adversarial_advisor adversarial_plots adversarial_coupling: PROBLEMS := 500
 $(CAMPAIGNS): $(VENV)/.developing
 	@$(BIN)/python tests/$@.py $$(($(PROBLEMS) / $(SHARE))) 1
 

@@ -21,6 +21,8 @@ SUMS = {"reassoc", "contract", "nsz"}  # lets the compiler sum in any order, whi
 
 CASES = [
     scattered(7, 7, 7),
+    scattered(121, 4, 121),
+    scattered(500, 4, 500),
     scattered(121, 4),
     scattered(500, 10),
     scattered(1_000, 10),

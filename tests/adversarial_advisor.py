@@ -14,7 +14,7 @@ Run `python tests/adversarial_advisor.py 500 7` for 500 problems from seed 7; it
 
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -71,7 +71,13 @@ class Fate:
     n: int
     due: int | None
     told: dict
+    action: int | None = None  # that was played, if somebody has told so
     wrong_since: bool = False
+
+    @property
+    def truth(self):
+        """What a correction must say."""
+        return self.told | ({} if self.action is None else {"action": self.action})
 
 
 @dataclass
@@ -205,7 +211,7 @@ class Rehearsal:
         if played is not None:
             self.advisor.tell(decision, action=played, who="Ada")
         late = self.delay(s, reward, s_next)
-        self.fates.append(Fate(decision.id, None if late is None else t + late, told))
+        self.fates.append(Fate(decision.id, None if late is None else t + late, told, played))
 
     def counted_later(self, site, pair):
         """A departure whose decision was counted when it was asked for."""
@@ -233,7 +239,7 @@ class Rehearsal:
         """All at once, in parts, twice, or wrong at first."""
         rng, advisor, told = self.rng, self.advisor, fate.told
         if fate.wrong_since:
-            advisor.correct(fate.n, **told, who="Ada")
+            advisor.correct(fate.n, **fate.truth, who="Ada")
             self.wrong.discard(fate.n)
             self.covered = not self.wrong and not self.changed
             return
@@ -249,14 +255,16 @@ class Rehearsal:
             lie = told | {"reward": float(rng.choice([0.0, 1.0])) * self.problem.space.r_max}
             if self.rails:
                 lie["guardrails"] = {rail.name: rail.told(float(rng.choice([0.0, 1.0]))) for rail in self.rails}
+            if fate.action is None and rng.random() < 0.3:  # nobody has played something else
+                lie["action"] = int(rng.choice(self.problem.space.actions(advisor.decision(fate.n).state)))
             if self.corrects_late:
                 advisor.tell(fate.n, **lie)
                 self.wrong.add(fate.n)
                 self.covered = False
-                self.fates.append(Fate(fate.n, t + int(rng.integers(1, 20)), told, wrong_since=True))
+                self.fates.append(replace(fate, due=t + int(rng.integers(1, 20)), wrong_since=True))
                 return
             advisor.tell(fate.n, **lie)
-            advisor.correct(fate.n, **told, who="Ada")
+            advisor.correct(fate.n, **fate.truth, who="Ada")
         advisor.tell(fate.n, **told)
         if rng.random() < 0.1:
             advisor.tell(fate.n, **told)

@@ -114,7 +114,7 @@ def test_large_problems_skip_diameters_unless_asked():
     "arguments, code, words",
     [
         (["problms"], 2, "did you mean 'problems'?"),
-        (["zzz"], 2, "there are compare, figures, forecast, live, logs, problems"),
+        (["zzz"], 2, "there are certify, compare, doctor, figures, forecast, live, logs, problems"),
         (["problems", "inventry"], 2, "did you mean 'inventory'?"),
         (["problems", "inventory", "--set", "capcity=3"], 2, "did you mean 'capacity'?"),
         (["problems", "inventory", "--set", "capacity"], 2, "write KEY=VALUE"),

@@ -67,6 +67,13 @@ def finite(name):
         case ["CUCBVI", "printed"]:
             options = {"learn_from": "optimistic", "reevaluate": False}
             return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, bonus="hoeffding", **bonus, **options, seed=3)
+        case ["StepMix", *rest]:
+            learner = sf.EULER(space, H) if "EULER" in rest else None
+            base = sf.Baseline(GRID.baseline) if "unknown" in rest else baseline
+            return sf.StepMix(space, H, baseline=base, alpha=0.4, learner=learner, seed=3)
+        case ["EpsMix", *rest]:
+            base = sf.Baseline(GRID.baseline) if "unknown" in rest else baseline
+            return sf.EpsMix(space, H, baseline=base, alpha=0.4, seed=3)
         case ["CUCBVI", "EULER"]:
             return sf.CUCBVI(space, H, baseline=baseline, alpha=0.4, learner=sf.EULER(space, H), patience=0, seed=3)
 
@@ -77,6 +84,7 @@ AVERAGE += [f"CUCRL2 {name}" for name in ("paper", "reevaluated", "segments", "i
 LEARNERS = ["UCBVI boxes", "UCBVI staged", "UCBVI hoeffding", "UCBVI freedman", "EULER", "EULER staged"]
 LEARNERS += ["PSRL", "PSRL staged"]
 CONSERVATIVE = [f"CUCBVI {name}" for name in ("known", "decisions", "unknown", "printed", "EULER", "PSRL")]
+CONSERVATIVE += ["StepMix", "StepMix EULER", "StepMix unknown", "EpsMix", "EpsMix unknown"]
 steps = pytest.mark.parametrize("steps", [100, pytest.param(300, marks=pytest.mark.slow)])
 
 

@@ -46,7 +46,8 @@ def episodic(count: int, **options: Any) -> EpisodicRun:
     problem = sf.problems.gridworld()
     assert problem.horizon is not None
     if "alpha" in options:
-        agent: Any = sf.CUCBVI(problem.space, problem.horizon, baseline=known(problem), **options)
+        kind = options.pop("kind", sf.CUCBVI)
+        agent: Any = kind(problem.space, problem.horizon, baseline=known(problem), **options)
     else:
         agent = sf.UCBVI(problem.space, problem.horizon, **options)
     return sf.simulate(problem, agent, episodes=count, seed=7)
@@ -139,6 +140,14 @@ RUNS: dict[str, tuple[Callable[[], Run | EpisodicRun], tuple[int, int, int]]] = 
     "CUCB-VI, the set alone": (
         lambda: episodic(1_000, alpha=0.1, pooled=False),
         (1000, 285, 413381405),
+    ),
+    "StepMix": (
+        lambda: episodic(1_000, alpha=0.1, kind=sf.StepMix),
+        (1000, 421, 3418869129),
+    ),
+    "EpsMix": (
+        lambda: episodic(1_000, alpha=0.1, kind=sf.EpsMix),
+        (1000, 166, 2930013288),
     ),
     "CUCB-VI, simplified": (
         lambda: episodic(1_000, alpha=0.1, **PAPER),

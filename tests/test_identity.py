@@ -40,6 +40,14 @@ def cucbvi(space=GRID.space, horizon=H, **options):
     return sf.CUCBVI(space, horizon, **({"baseline": GRID_BASELINE, "alpha": 0.3} | options))
 
 
+def stepmix(space=GRID.space, horizon=H, **options):
+    return sf.StepMix(space, horizon, **({"baseline": GRID_BASELINE, "alpha": 0.3} | options))
+
+
+def epsmix(space=GRID.space, horizon=H, **options):
+    return sf.EpsMix(space, horizon, **({"baseline": GRID_BASELINE, "alpha": 0.3} | options))
+
+
 def arms(n_arms=3, **options):
     return ConservativeUCB(n_arms, **({"alpha": 0.3, "baseline_mean": 0.5} | options))
 
@@ -63,6 +71,8 @@ MAKE = {
     "UCBVI": lambda space=GRID.space, horizon=H, **options: sf.UCBVI(space, horizon, **options),
     "EULER": lambda horizon=H, **options: sf.EULER(GRID.space, horizon, **options),
     "CUCBVI": cucbvi,
+    "StepMix": stepmix,
+    "EpsMix": epsmix,
     "Explorer": explorer,
     "FixedPolicy": fixed,
     "arms": arms,
@@ -120,6 +130,8 @@ OTHERS = {
         ("learner, class", {"learner": sf.EULER(GRID.space, H)}),
         ("horizon", {"horizon": H + 1, "baseline": sf.Baseline(GRID.baseline)}),
     ],
+    "StepMix": [*LEARNERS, *EPISODES, ("alpha", {"alpha": 0.2}), ("tolerance", {"tolerance": 0.1})],
+    "EpsMix": [*LEARNERS, *EPISODES, ("alpha", {"alpha": 0.2}), ("floor", {"floor": 0.1})],
     "Explorer": [*LEARNERS, *EPISODES],
     "FixedPolicy": [("policy", {"policy": RATHER}), ("role", {"role": "optimistic"})],
     "arms": [

@@ -9,6 +9,7 @@ from surefooted import codec
 from surefooted.errors import UnreadableFile
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.live.definition import Definition
+from surefooted.live.store import StoreFault
 
 
 def test_late_outcomes_and_corrections_of_old_decisions_teach_nothing_after_a_choice_of_data(place):
@@ -174,3 +175,78 @@ def test_garbage_in_place_of_a_definition_or_snapshot_is_named(place):
     with store.transaction():
         store.write("DELETE FROM snapshots")
     assert store.verify().is_whole
+
+
+@pytest.mark.parametrize("arrival", ["any", "independent"])
+def test_an_override_that_was_told_by_mistake_puts_its_departure_back_on_the_account(tmp_path, arrival):
+    """Told twice as something else and then as asked: the account is that of who told it right from the start."""
+    accounts = []
+    for name in ("right", "wrong"):
+        store, advisor = deployed(tmp_path / f"{name}.db", allowance=50.0, arrival=arrival)
+        for t in range(2):
+            decision = advisor.ask("a", 0, str(t))
+            assert decision.departs
+            if name == "wrong":
+                for other in (4, 3):
+                    call = advisor.tell if other == 4 else advisor.correct
+                    call(decision, action=other, reward=0.9, next_state=2, who="Ada")
+                    assert advisor.status()["departures"] == t
+            elif t == 1:
+                advisor.tell(decision, reward=1.0, next_state=3)
+            if name == "wrong" or t == 1:
+                advisor.correct(decision, reward=0.1, next_state=0, who="Ada")
+            else:
+                advisor.tell(decision, reward=0.1, next_state=0)
+            assert advisor.status()["departures"] == t + 1
+        accounts.append(advisor.status()["accounts"])
+        assert store.verify().is_whole
+        assert state_of(advisor) == state_of(replayed(tmp_path / f"{name}.db"))
+        store.close()
+    right, wrong = accounts
+    assert [each["departures"] for each in wrong] == pytest.approx([each["departures"] for each in right])
+    assert wrong[0]["departures"] < -0.2  # it has cost something
+
+
+def test_names_and_keys_are_tidied_and_what_is_no_text_is_refused(tmp_path):
+    store, advisor = deployed(tmp_path / "a.db", sites=(" Zu\u0308rich, Bahnhof ",))
+    assert advisor.status()["sites"][0]["name"] == "Z\u00fcrich, Bahnhof"
+    decision = advisor.ask("Zu\u0308rich, Bahnhof", 0, key=" monday ")
+    assert advisor.ask("Z\u00fcrich, Bahnhof", 0, key="monday").id == decision.id
+    advisor.tell(site="Z\u00fcrich, Bahnhof ", key="monday", reward=0.5)
+    with pytest.raises(sf.InvalidInput, match="there is a site"):
+        advisor.add_site("Z\u00fcrich, Bahnhof ")
+    for name in ("", "  ", "a\nb", "\x1b[31m", "\udc80", None):
+        with pytest.raises(sf.InvalidInput, match="is no name"):
+            advisor.add_site(name)
+    for key in ("a\nb", "\udc80"):
+        with pytest.raises(sf.InvalidInput, match="is no key"):
+            advisor.ask("Z\u00fcrich, Bahnhof", 0, key=key)
+    advisor.add_site("station")
+    other = advisor.ask("station", 0, key="monday")
+    with pytest.raises(sf.InvalidInput, match=f"decision {decision.id} is not the one of site station"):
+        advisor.tell(decision, site="station", key="monday", next_state=1)
+    advisor.tell(other, site="station", key="monday", next_state=1)
+    with pytest.raises(sf.InvalidInput, match="reward True"):
+        advisor.tell(other, reward=True)
+    for who in (object(), "\udc80"):
+        with pytest.raises(sf.InvalidInput, match="cannot be written down"):
+            advisor.pause(who=who)
+    assert advisor.status()["paused"] is None and store.verify().is_whole
+
+
+def test_who_answers_second_is_told_what_was_answered(tmp_path):
+    _, advisor = deployed(tmp_path / "a.db", allowance=50.0, mode="approval")
+    decision = advisor.ask("a", 0, "1")
+    advisor.approve(decision, who="Ada")
+    with pytest.raises(sf.InvalidInput, match="it was approved by Ada"):
+        advisor.reject(decision, who="Bob")
+
+
+def test_a_store_that_is_replaced_while_it_is_in_use_takes_nothing_more(tmp_path):
+    path = tmp_path / "a.db"
+    store, advisor = deployed(path)
+    path.rename(tmp_path / "moved.db")
+    with pytest.raises(StoreFault, match="moved, deleted or replaced"):
+        advisor.ask("a", 0, "1")
+    (tmp_path / "moved.db").rename(path)
+    assert advisor.ask("a", 0, "1").id == store.last

@@ -57,6 +57,10 @@ class Model(RuleBasedStateMachine):
             self.told[n]["next_state"] = s
             self.settle(n)
 
+    def is_overridden(self, n):
+        """Whether something else was played, as far as that is settled."""
+        return n in self.done and self.advisor.known(n).played not in (None, self.advisor.known(n).pair)
+
     def settle(self, n):
         if {"reward", "next_state", *self.rails} <= self.told[n].keys():
             self.done[n] = "complete"
@@ -230,6 +234,8 @@ class Model(RuleBasedStateMachine):
             fleet = self.advisor.machine().fleet
             assert fleet.t == len(self.asked) and fleet.learner.counts.total == self.taught
             assert set(fleet.open) == set(self.told) - set(self.done)
+            departed = [n for n in self.told if self.advisor.decision(n).departs and not self.is_overridden(n)]
+            assert self.advisor.status()["departures"] == len(departed)
             self.store.close()
         shutil.rmtree(self.place, ignore_errors=True)
 

@@ -163,7 +163,7 @@ def test_a_link_in_the_directory_is_replaced_and_not_followed(out):
 def test_no_word_of_the_files_is_taken_for_a_formula(out, title):
     found = studies.load(out)
     study = found.study.model_copy(update={"title": title})
-    figures.make_figures(studies.Results(study, found.runs, found.curves, {}, out, found.truth), "drawn", ("svg",))
+    figures.make_figures(studies.Results(study, found.runs, found.curves, {}, out, found.truths), "drawn", ("svg",))
 
 
 # -- own code ---------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def hostile_page(out):
         "sessions": [{"differences": [ATTACK]}],
     }
     remarks = (ATTACK,)
-    results = studies.Results(study, found.runs, found.curves, about, out, found.truth, remarks)
+    results = studies.Results(study, found.runs, found.curves, about, out, found.truths, remarks)
     return report.make_report(results, drawn=[Path(__file__).parent.parent / "docs" / "inventory.png"])
 
 
@@ -306,7 +306,7 @@ def test_every_field_of_the_report_is_escaped_and_its_policy_allows_no_script(ou
 )
 def test_any_manifest_can_be_reported(out, about):
     found = studies.load(out)
-    results = studies.Results(found.study, found.runs, found.curves, about, out, found.truth)
+    results = studies.Results(found.study, found.runs, found.curves, about, out, found.truths)
     report.make_report(results, drawn=[Path("a.pdf")])
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_a_resolved_study_is_the_same_study():
 def test_the_papers_studies_can_be_built_and_say_what_the_paper_prints():
     for name in NAMES:
         study = studies.read(name)
-        problem = building.check(study)
+        (problem,) = building.check(study).values()
         played = [word for word in name.split("-") if word in ALL] or ["inventory"]
         assert study.name == name and problem.name == played[-1]
     assert len(NAMES) == 14
@@ -334,6 +335,11 @@ class Fragile:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def built(study, allow_code):
+    """The problem, without a look at the agents."""
+    return {"riverswim": building.build_problem(study.problem)}
+
+
 def fragile_study(tmp_path, how="kill"):
     (tmp_path / "marks").mkdir()
     agent = f"agents.fragile={{kind='test_studies:Fragile', folder='{tmp_path / 'marks'}', how='{how}'}}"
@@ -348,9 +354,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     study = fragile_study(tmp_path)
-    monkeypatch.setattr(
-        running, "check", lambda study, allow_code: building.build_problem(study.problem)
-    )  # building the agent here would kill the tests
+    monkeypatch.setattr(running, "check", built)  # building the agent here could kill the tests
     found = studies.run_study(study, tmp_path / "out", jobs=2, engine_name=name, allow_code=True)
     assert found.runs.num_rows == 8 and (tmp_path / "marks" / "killed").exists()
     plain = study_of(SMALL, "agents.fragile={kind='UCRL2'}", "realisations=2")
@@ -363,7 +367,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-    monkeypatch.setattr(running, "check", lambda study, allow_code: building.build_problem(study.problem))
+    monkeypatch.setattr(running, "check", built)  # building the agent here could kill the tests
     study = fragile_study(tmp_path, "raise")
     with pytest.raises(SurefootedError, match=r"(?s)1 runs failed.*a bug in an agent"):
         studies.run_study(study, tmp_path / "out", jobs=1, allow_code=True)
@@ -581,5 +585,6 @@ def test_the_report_says_the_tables_numbers(small, tmp_path):
 
 
 def test_twenty_settings_all_look_different():
-    looks = {str(figures._line(spec.Setting(i, "a", 0.1, "a"))) for i in range(20)}
+    setting = study_of(SMALL).settings[0]
+    looks = {str(figures._line(replace(setting, look=i))) for i in range(20)}
     assert len(looks) == 20

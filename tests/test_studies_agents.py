@@ -174,7 +174,7 @@ def test_a_study_of_episodes_plays_any_agent(results):
     agents = {"mine": {"kind": "mine_agents:Silent"}}
     study = {"name": "e", "episodes": 20, "problem": "gridworld", "agents": agents, "record": {"points": 5}}
     study = studies.parse(study)
-    problem = building.check(study, allow_code=True)
+    (problem,) = building.check(study, allow_code=True).values()
     row, curve = realisation.run(study, spec.Task(0, 0), problem)
     assert row["steps"] == 20 * problem.horizon and row["distinct_policies"] is None and row["min_margin"] is not None
     assert row["violations_total"] == row["decisions_violations_total"] and len(curve["margin"]) == 5

@@ -45,22 +45,36 @@ def test_the_files_of_a_study_keep_their_layout():
     assert (
         parts.RUNS.names
         == (
-            "agent label alpha setting realisation seed steps episodes baseline_steps distinct_policies regret "
+            "problem agent label alpha setting realisation seed steps episodes baseline_steps distinct_policies regret "
             "pseudo_regret decisions_regret condition violations_initial violations_total min_margin first_violation "
             "decisions_violations_initial decisions_violations_total decisions_min_margin decisions_first_violation "
-            "seconds"
+            "each_violations_initial each_violations_total each_min_margin each_first_violation "
+            "seconds version"
         ).split()
     )
     assert [str(kind) for kind in parts.RUNS.types] == [
-        *("string", "string", "double", "int64", "int64", "string", "int64", "int64", "int64", "int64", "double"),
+        *(
+            "string",
+            "string",
+            "string",
+            "double",
+            "int64",
+            "int64",
+            "string",
+            "int64",
+            "int64",
+            "int64",
+            "int64",
+            "double",
+        ),
         *("double", "double", "string", "double", "int64", "double", "int64", "double", "int64", "double", "int64"),
-        "double",
+        *("double", "int64", "double", "int64", "double", "string"),
     ]
     assert (
         parts.CURVES.names
         == (
-            "setting agent alpha label realisation step regret pseudo_regret decisions_regret margin margin_min "
-            "decisions_margin decisions_margin_min budget baseline_steps"
+            "setting problem agent alpha label realisation step regret pseudo_regret decisions_regret margin "
+            "margin_min decisions_margin decisions_margin_min each_margin each_margin_min budget baseline_steps"
         ).split()
     )
 
@@ -117,6 +131,48 @@ def test_a_run_is_judged_by_both_conditions(both):
             assert least.tolist() == margin.margin.reshape(20, 20).min(axis=1).tolist()
         assert row["decisions_regret"].to_pylist() == [found.decision_regret[-1]]
     assert [both.condition(setting) for setting in study.settings] == [None, "replay", "decisions"]
+
+
+EACH = """
+name = "each"
+episodes = 60
+realisations = 1
+alpha = [0.3]
+seed = 3
+[problem]
+name = "gridworld"
+noise = {kind = "bernoulli"}
+[agents.ucbvi]
+kind = "UCBVI"
+[agents.step]
+kind = "StepMix"
+[agents.eps]
+kind = "EpsMix"
+baseline = "unknown"
+[record]
+points = 6
+"""
+
+
+def test_episodes_are_judged_one_by_one(tmp_path):
+    results = studies.run_study(studies.parse(tomllib.loads(EACH)), tmp_path / "out", jobs=1)
+    study, problem = results.study, build_problem(results.study.problem)
+    for setting in study.settings:
+        world, own = spec.seeds(study, spec.Task(setting.index, 0))
+        played = sf.simulate(problem, build_agent(study, setting, problem, own), episodes=60, seed=world)
+        found = sf.evaluate(played, problem, setting.alpha).each
+        assert results.column(setting, "each_violations_total").tolist() == [found.violations]
+        assert results.column(setting, "each_min_margin").tolist() == [found.margin.min()]
+        assert results.curve(setting, "each_margin")[1][0].tolist() == found.margin[9::10].tolist()
+        least = results.curve(setting, "each_margin_min")[1][0]
+        assert least.tolist() == found.margin.reshape(6, 10).min(axis=1).tolist()
+    assert [results.condition(setting) for setting in study.settings] == [None, "each episode", "each episode"]
+    assert results.column(study.settings[0], "each_violations_total")[0] > 0
+    axis, _, curves = drawn(results)
+    assert (
+        "each episode" in axis and curves[1].tolist() == results.curve(study.settings[1], "each_margin")[1][0].tolist()
+    )
+    assert "judged by the condition that it keeps" in report._verdict(statistics.table(results))
 
 
 def drawn(results):

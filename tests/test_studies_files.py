@@ -126,7 +126,7 @@ def test_a_flipped_bit_in_a_table_is_noticed_or_harmless(out, name, seed):
 @pytest.mark.slow
 def test_a_flipped_bit_in_the_truth_is_noticed_or_harmless(out):
     def read():
-        truth = Folder.at(out).truth()
+        truth = Folder.at(out).truths().get("riverswim")
         if truth is None:
             raise UnreadableFile("noticed")
         return repr([(name, np.asarray(value).tolist()) for name, value in truth.columns().items()])

@@ -278,7 +278,8 @@ def test_a_problem_file_named_in_a_table_is_beside_the_study(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path / "else")
     sf.problems.riverswim(n_states=4).save(tmp_path / "river.npz")
     (tmp_path / "a.toml").write_text(SMALL.replace('problem = "riverswim"', 'problem = { name = "river.npz" }'))
-    assert building.check(studies.read(tmp_path / "a.toml")).mdp.space.n_states == 4
+    (problem,) = building.check(studies.read(tmp_path / "a.toml")).values()
+    assert problem.mdp.space.n_states == 4
 
 
 def test_nested_overrides_of_a_problem_given_by_name():

@@ -44,14 +44,17 @@ def _inline(monkeypatch):
 def opened(monkeypatch):
     """How often each file, or a buffer, is parsed as Parquet."""
     counts = {}
-    real = pq.read_table
 
-    def counting(source, **options):
-        name = source.name if isinstance(source, os.PathLike) else "buffer"
-        counts[name] = counts.get(name, 0) + 1
-        return real(source, **options)
+    def counting(real):
+        def read(source, **options):
+            name = source.name if isinstance(source, os.PathLike) else "buffer"
+            counts[name] = counts.get(name, 0) + 1
+            return real(source, **options)
 
-    monkeypatch.setattr(folder.pq, "read_table", counting)
+        return read
+
+    monkeypatch.setattr(folder.pq, "read_table", counting(pq.read_table))
+    monkeypatch.setattr(folder.pq, "ParquetFile", counting(pq.ParquetFile))
     return counts
 
 
@@ -64,7 +67,11 @@ def test_a_study_that_is_run_parses_each_run_once_and_never_reads_its_tables(tmp
     assert opened == {"buffer": 4}
     opened.clear()
     run(tmp_path / "out", realisations=3)
-    assert opened == {"buffer": 2} | {f"00{i}-00000{k}.parquet": 1 for i in range(2) for k in range(2)}
+    assert opened == {"buffer": 2, "runs.parquet": 1, "curves.parquet": 1}
+    opened.clear()
+    os.utime(tmp_path / "out" / "parts" / "001-000000.parquet")
+    run(tmp_path / "out", realisations=3)
+    assert opened == {"001-000000.parquet": 1, "runs.parquet": 1, "curves.parquet": 1}
 
 
 def test_loading_reads_each_table_once_and_no_part(tmp_path, opened):
@@ -125,8 +132,8 @@ def test_what_is_stored_is_what_was_computed(name, tmp_path):
     problem = sf.problems.make(name)
     made = Truth.of(study, problem)
     place = folder.Folder.prepare(tmp_path / "out", study)
-    place.save_truth(made)
-    read = place.truth()
+    place.save_truth(problem.name, made)
+    read = place.truths()[problem.name]
     assert np.array_equal(read.step, study.recorded) and np.array_equal(read.baseline_regret, made.baseline_regret)
     assert read.printed == made.printed and {fact.paper for fact in made.printed} <= {*problem.paper.values()}
     assert (read.sketch.title, read.sketch.measure) == (made.sketch.title, made.sketch.measure)

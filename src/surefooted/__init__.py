@@ -22,6 +22,7 @@ _HOMES = {
     "CUCRL2": "surefooted.agents.cucrl2",
     "Counts": "surefooted.data.counts",
     "EULER": "surefooted.agents.euler",
+    "EpsMix": "surefooted.agents.epsmix",
     "History": "surefooted.data.history",
     "InvalidInput": "surefooted.errors",
     "Knowledge": "surefooted.knowledge.knowledge",
@@ -33,16 +34,19 @@ _HOMES = {
     "QLearning": "surefooted.agents.q_learning",
     "Space": "surefooted.tables.space",
     "StagedMDP": "surefooted.tables.staged",
+    "StepMix": "surefooted.agents.stepmix",
     "SurefootedError": "surefooted.errors",
     "TabularMDP": "surefooted.tables.mdp",
     "UCBVI": "surefooted.agents.ucbvi",
     "UCRL2": "surefooted.agents.ucrl2",
+    "certify": "surefooted.certificates.certify",
     "draw": "surefooted.evaluation.pictures",
     "estimate_baseline": "surefooted.certificates.estimate",
     "evaluate": "surefooted.evaluation.margins",
     "forecast": "surefooted.forecasting.forecast",
     "read_history": "surefooted.data.reading",
     "simulate": "surefooted.simulation.playing",
+    "spibb": "surefooted.agents.spibb",
     "write_history": "surefooted.data.writing",
 }
 _MODULES = {
@@ -72,11 +76,15 @@ if TYPE_CHECKING:
     from surefooted import testing as testing
     from surefooted.agents.cucbvi import CUCBVI as CUCBVI
     from surefooted.agents.cucrl2 import CUCRL2 as CUCRL2
+    from surefooted.agents.epsmix import EpsMix as EpsMix
     from surefooted.agents.euler import EULER as EULER
     from surefooted.agents.psrl import PSRL as PSRL
     from surefooted.agents.q_learning import QLearning as QLearning
+    from surefooted.agents.spibb import spibb as spibb
+    from surefooted.agents.stepmix import StepMix as StepMix
     from surefooted.agents.ucbvi import UCBVI as UCBVI
     from surefooted.agents.ucrl2 import UCRL2 as UCRL2
+    from surefooted.certificates.certify import certify as certify
     from surefooted.certificates.estimate import estimate_baseline as estimate_baseline
     from surefooted.data.counts import Counts as Counts
     from surefooted.data.history import History as History

@@ -28,7 +28,7 @@ def real_numbers(name: str, values: ArrayLike, faults: list[str]) -> Floats:
         return np.zeros(0)
     try:
         if array.dtype.kind in "biufO":
-            return array.astype(np.float64)
+            return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):  # objects that are no numbers
         pass
     faults.append(f"{name} must be numbers, not {array.dtype}")
@@ -43,7 +43,7 @@ def whole_numbers(name: str, values: ArrayLike, faults: list[str]) -> Ints:
         faults.append(f"{name} is ragged: its rows have different lengths")
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind in "iu" or array.size == 0:
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
     if array.dtype.kind != "f":
         faults.append(f"{name} must be whole numbers, not {array.dtype}")
         return np.full(array.shape, -1, dtype=np.int64)
@@ -72,7 +72,8 @@ def normalise(p: Floats, row_ptr: Ints) -> None:
     """Divide each row of probabilities, p[..., row_ptr[k] : row_ptr[k + 1]], by its sum, in place."""
     sums = np.add.reduceat(p, row_ptr[:-1], axis=-1)
     sums[np.abs(sums - 1) <= SUM_ROUNDING] = 1.0
-    p /= np.repeat(sums, np.diff(row_ptr), axis=-1)
+    if np.any(sums != 1):
+        p /= np.repeat(sums, np.diff(row_ptr), axis=-1)
 
 
 def freeze(*arrays: NDArray[Any]) -> None:

@@ -10,6 +10,8 @@ A study or problem file may come from somebody else, and importing a module runs
 Reading results needs no code and has no such permission.
 """
 
+import ast
+import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
@@ -72,6 +74,49 @@ def load(name: str, allowed: bool) -> Callable[..., Any]:
     if found.__module__ != module:
         raise InvalidInput(what, [f"{word} is defined in {found.__module__}"], f"Write {found.__module__}:{word}.")
     return found
+
+
+def source(name: str) -> str:
+    """A hash of the source of code: of its module, and of what that imports from the same folder or below it.
+
+    The module must have been allowed: to find a module in a package, Python imports the package.
+    """
+    module = name.partition(":")[0]
+    found: dict[str, str] = {}
+    first = _file(module)
+    _collect(module, first.parents[module.count(".")] if first is not None else Path(), found)
+    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:16]
+
+
+def _collect(module: str, root: Path, found: dict[str, str]) -> None:
+    """Add a module in a folder, and those in the folder that it imports, each with a hash of its file."""
+    file = _file(module)
+    if module in found or file is None or not file.is_relative_to(root) or "site-packages" in file.parts:
+        return
+    content = file.read_bytes()
+    found[module] = hashlib.sha256(content).hexdigest()
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for other in names:
+            _collect(other, root, found)
+
+
+def _file(module: str) -> Path | None:
+    """The file of a module; None if it has none."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):  # such as a name that is no module, but something in one
+        return None
+    is_python = spec is not None and spec.origin is not None and spec.origin.endswith(".py")
+    return Path(spec.origin) if is_python else None  # type: ignore[union-attr,arg-type]
 
 
 def _fault(name: str) -> str:

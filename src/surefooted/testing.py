@@ -22,6 +22,7 @@ import numpy as np
 from surefooted import solve
 from surefooted.agents.agent import Decision
 from surefooted.agents.average import AveragePlayer
+from surefooted.agents.episode_settings import EACH_EPISODE
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.explorer import Explorer
 from surefooted.errors import SurefootedError
@@ -203,7 +204,10 @@ def check_promise(make: Make, problem: Problem, alpha: float, length: int = 300,
     result: Margin
     if _horizon(agent, problem):
         run = simulate(problem, agent, episodes=length, seed=seed)
-        result, unit, when = evaluate(run, problem, alpha), "episode", list(range(length))
+        judged = evaluate(run, problem, alpha)
+        result, unit, when = judged, "episode", list(range(length))
+        if getattr(agent, "condition", "replay") == EACH_EPISODE and judged.each is not None:
+            result, when = judged.each, list(range(1, length + 1))  # a budget is of the episode that begins
     else:
         run = simulate(problem, agent, length, seed)
         found = evaluate(run, problem, alpha)

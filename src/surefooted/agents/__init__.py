@@ -8,12 +8,14 @@ from surefooted.agents.average_explorer import AverageExplorer
 from surefooted.agents.cucbvi import CUCBVI
 from surefooted.agents.cucrl2 import CUCRL2
 from surefooted.agents.episodic_learner import EpisodicLearner
+from surefooted.agents.epsmix import EpsMix
 from surefooted.agents.euler import EULER, EULERLearner
 from surefooted.agents.explorer import Explorer
 from surefooted.agents.fixed import FixedPolicy
 from surefooted.agents.learner import AverageLearner, Learner
 from surefooted.agents.psrl import PSRL, PSRLEpisodic, PSRLEpisodicLearner, PSRLLearner
 from surefooted.agents.q_learning import QLearning
+from surefooted.agents.stepmix import StepMix
 from surefooted.agents.ucbvi import UCBVI, UCBVILearner
 from surefooted.agents.ucrl2 import UCRL2, UCRL2Learner
 
@@ -30,6 +32,7 @@ __all__ = [
     "Decision",
     "EULERLearner",
     "EpisodicLearner",
+    "EpsMix",
     "Explorer",
     "FixedPolicy",
     "Learner",
@@ -37,6 +40,7 @@ __all__ = [
     "PSRLEpisodicLearner",
     "PSRLLearner",
     "QLearning",
+    "StepMix",
     "UCBVILearner",
     "UCRL2Learner",
 ]

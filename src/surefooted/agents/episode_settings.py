@@ -10,6 +10,7 @@ from surefooted.tables.space import Space
 
 Condition = Literal["replay", "decisions"]
 CONDITIONS: tuple[Condition, ...] = ("replay", "decisions")
+EACH_EPISODE = "each episode"  # the condition of StepMix and EpsMix
 
 
 def baseline_faults(baseline: Baseline, space: Space, horizon: int) -> list[str]:

@@ -28,6 +28,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
     unit = "episode"
     account: Account | None = None  # asked before every step, if the player keeps one
     explored_steps: list[Bools]  # with an account: of each episode, which steps played the proposal, [H]
+    mixtures: list[tuple[int, float]] | None = None  # of each episode, if a coin chose: see `EpisodicRun`
 
     def __init__(self, learner: EpisodicLearner, seed: int | np.random.Generator = 0) -> None:
         super().__init__(learner, seed)

@@ -47,11 +47,10 @@ class Fleet(FleetDecisions):
         terms = list[tuple[float, float, int] | None]()
         for i, (metric, ledger) in enumerate(self.books.of(step.site)):
             slot = step.slots[i]
+            terms.append(ledger.terms_of(slot) if slot >= 0 else None)
             if played not in (None, step.pair):
                 self._withdraw(step, i, ledger)
-                terms.append(None)
                 continue
-            terms.append(ledger.terms_of(slot) if slot >= 0 else None)
             outcome = worst_outcome(ledger, known[metric], step.s_next)
             ledger.close(slot, step.s, step.pair, outcome, step.waiting[i])
         self.partial -= seen
@@ -63,11 +62,11 @@ class Fleet(FleetDecisions):
         step, known = settled.step, settled.step.numbers(len(self.rules.guardrails))
         overridden = settled.played != step.pair
         for i, (metric, ledger) in enumerate(self.books.of(step.site)):
-            if overridden:  # it is on no account
-                step.slots[i], step.waiting[i] = -1, NO_EVIDENCE
-                continue
-            outcome = worst_outcome(ledger, known[metric], step.s_next)
-            step.slots[i] = ledger.reopen(settled.terms[i], step.s, step.pair, outcome)
+            if overridden:  # it is on no account, and may have been played after all
+                step.slots[i] = ledger.put_back(settled.terms[i], step.pair)
+            else:
+                outcome = worst_outcome(ledger, known[metric], step.s_next)
+                step.slots[i] = ledger.reopen(settled.terms[i], step.s, step.pair, outcome)
             step.waiting[i] = 0.0 if self.rules.arrival == "any" else NO_EVIDENCE
             if step.waiting[i] >= 0:
                 ledger.await_evidence(step.pair, NO_EVIDENCE, 0.0)

@@ -218,7 +218,7 @@ class FleetDecisions:
         known = step.numbers(len(self.rules.guardrails))
         for i, (metric, ledger) in enumerate(self.books.of(step.site)):
             slot, number_of = step.slots[i], known[metric]
-            terms.append(ledger.terms_of(slot) if slot >= 0 and not overridden else None)
+            terms.append(ledger.terms_of(slot) if slot >= 0 else None)
             if overridden:
                 self._withdraw(step, i, ledger)
             else:

@@ -26,6 +26,7 @@ ONE_STEP = (
     'condition="replay" proves what a policy earns that is played for many steps, and {} decides each step on its own: '
     'choose condition="decisions", or write an AverageLearner (docs/adding-an-agent.md)'
 )
+NO_COIN = "Plays the baseline: no probability of exploring is proved to be safe."
 NOTHING_PROVED = (
     "Plays the baseline: what is known does not prove yet that the baseline keeps returning to one state. More data "
     "may; so may possible successors or mechanics, and Baseline(policy, span=..) does without."
@@ -111,6 +112,26 @@ def episode_does_not_pay(bound: float, margin: float, space: Space) -> str:
     """An episode of exploring might not keep the margin; what it earns is in the user's unit."""
     earns, missing = space.amount(bound, ".3g"), space.amount(-margin, ".3g")
     return f"Plays the baseline: exploring is proved to earn {earns} only, {missing} too little."
+
+
+def leaves_at(h: int, weight: float, margin: float, space: Space) -> str:
+    """An episode plays the baseline before stage h, then the proposal, which sometimes begins one stage before."""
+    then = f"Explores from step {h + 1} on" if h else "Explores"
+    then += f", and in step {h} with probability {weight:.2g}" if weight else ""
+    return f"{then}: it is proved to earn {space.amount(margin, '.3g')} more than it must."
+
+
+def no_stage(margin: float, before: float, space: Space) -> str:
+    """Not even the last step of an episode may be explored."""
+    kept, lost = space.amount(margin, ".3g"), space.amount(margin - before, ".3g")
+    return f"Plays the baseline: the last step alone could cost {lost}, and an episode may lose {kept}."
+
+
+def chosen_by_coin(weight: float, margin: float, space: Space, explores: bool) -> str:
+    """A coin chose the proposal for an episode, or the baseline."""
+    who = "Explores: a coin chose to" if explores else "Plays the baseline: a coin chose it"
+    more = space.amount(margin, ".3g")
+    return f"{who}. Exploring has probability {weight:.2g}; such an episode is proved to earn {more} more than it must."
 
 
 def _steps(n: int) -> str:

@@ -115,7 +115,7 @@ class Account:
         terms = Terms(
             gain=gain,
             rate=rate,
-            opening=tolerance.allowance,
+            opening=float(tolerance.allowance),
             threshold=-math.log((1 - PAIRWISE) * delta),
             log_term=-math.log(share),
             range_=range_,

@@ -33,17 +33,20 @@ the bound of "Mean rewards" (docs/guarantees.md) rests on a product that increas
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import typeof
 
 from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput
 from surefooted.kernels import ledger as kernels
 from surefooted.kernels.account import STEPS, scaled_outcome
+from surefooted.kernels.compile import ready
 from surefooted.kernels.ledger import OPEN, RENEWED, Slots
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats
 
 NO_EVIDENCE = -1.0
 FEWEST = 8  # slots to begin with
+_READY: dict[Any, dict[Any, Any]] = {}  # kernels as they are compiled for a ledger of a type
 
 
 class Price(NamedTuple):
@@ -72,8 +75,19 @@ class Ledger:
         choices, arrays = account.space.n_pairs, account.arrays
         scratch = arrays.bets._replace(log_wealth=arrays.bets.log_wealth.copy(), guessed=arrays.bets.guessed.copy())
         waiting = (np.zeros(choices, dtype=np.int64), np.zeros(choices), np.zeros(choices))
-        self.arrays = kernels.Ledger(arrays, _slots(FEWEST), *waiting, scratch, np.zeros(6), in_order, pairwise)
+        self._use(kernels.Ledger(arrays, _slots(FEWEST), *waiting, scratch, np.zeros(6), in_order, pairwise))
         self._free = list(range(FEWEST))[::-1]
+
+    def _use(self, arrays: kernels.Ledger) -> None:
+        """Go on with these arrays."""
+        self.arrays, self._ready = arrays, _READY.setdefault(typeof(arrays), {})
+
+    def _call(self, kernel: Any, *given: float) -> Any:
+        """What a kernel says of this ledger; each kernel must always be given numbers of the same types."""
+        compiled = self._ready.get(kernel)
+        if compiled is None:
+            compiled = self._ready[kernel] = ready(kernel, self.arrays, *given)
+        return compiled(self.arrays, *given)
 
     @property
     def open(self) -> int:
@@ -87,17 +101,16 @@ class Ledger:
 
     @property
     def worth(self) -> float:
-        """W: what all departures so far are proved to be worth at least. Nothing changes.
+        """W: what all departures so far are proved to be worth at least. Nothing changes."""
+        return self.reading()[0]
+
+    def reading(self) -> tuple[float, float]:
+        """What all departures are proved to be worth at least, and what is put down for those that are open.
 
         A bound that is computed here is not kept: decisions must not depend on who has looked at the account.
         """
-        arrays, columns = self.arrays, (self.arrays.account.now, self.arrays.now)
-        before = [column.copy() for column in columns]
-        kernels.renew(arrays)
-        worth = float(kernels.proved(arrays))
-        for column, kept in zip(columns, before, strict=True):
-            column[:] = kept
-        return worth
+        worth, deposits = self._call(kernels.reading)
+        return worth, deposits
 
     def opening(self, reserve: float) -> float:
         """What the account opens with, minus the reserves of all sites that have departed and this one."""
@@ -115,12 +128,12 @@ class Ledger:
         terms = self.arrays.account.terms
         account = self.arrays.account._replace(terms=terms._replace(opening=terms.opening - reserve))
         self.account.arrays = account
-        self.arrays = self.arrays._replace(account=account)
+        self._use(self.arrays._replace(account=account))
 
     def price(self, opening: float, place: int, choice: int) -> Price:
         """Whether a departure is paid for; nothing is put down."""
-        pays, deposit, limit, proved = kernels.ask_ledger(self.arrays, opening, place, choice)
-        return Price(bool(pays), float(deposit), float(limit) + float(proved))
+        pays, deposit, limit, proved = self._call(kernels.ask_ledger, opening, place, choice)
+        return Price(pays, deposit, limit + proved)
 
     def decide(self, place: int, choice: int, departs: bool) -> int:
         """A decision is made, which pays in; the slot of a departure, or -1."""
@@ -129,12 +142,12 @@ class Ledger:
             if not self._free:
                 self._grow()
             slot = self._free.pop()
-        kernels.decide_step(self.arrays, slot, place, choice)
+        self._call(kernels.decide_step, slot, place, choice)
         return slot
 
     def await_evidence(self, choice: int, before: float, after: float) -> None:
         """Evidence about a choice changes from one scaled outcome to another; `NO_EVIDENCE` stands for none."""
-        kernels.await_evidence(self.arrays, choice, before, after)
+        self._call(kernels.await_evidence, choice, before, after)
 
     def scaled(self, place: int, outcome: float) -> float:
         """An outcome r + worth of a step from a place, scaled to [0, 1]."""
@@ -142,17 +155,17 @@ class Ledger:
 
     def see(self, slot: int, place: int, outcome: float) -> None:
         """The outcome of an open departure is at least this."""
-        kernels.see(self.arrays, slot, place, outcome)
+        self._call(kernels.see, slot, place, outcome)
 
     def close(self, slot: int, place: int, choice: int, outcome: float, waiting: float) -> None:
         """The outcome of a decision is known for good; `waiting` is the evidence of it so far, or `NO_EVIDENCE`."""
-        kernels.close(self.arrays, slot, place, choice, outcome, waiting)
+        self._call(kernels.close, slot, place, choice, outcome, waiting)
         if slot >= 0:
             self._free.append(slot)
 
     def take_back(self, slot: int, choice: int) -> None:
         """A departure was not played after all."""
-        kernels.take_back(self.arrays, slot, choice)
+        self._call(kernels.take_back, slot, choice)
         self._free.append(slot)
 
     def terms_of(self, slot: int) -> tuple[float, float, int]:
@@ -165,14 +178,29 @@ class Ledger:
 
         Everything that was proved so far is forgotten and proved again without it.
         """
-        slot = -1
-        if terms is not None:
-            if not self._free:
-                self._grow()
-            slot, slots = self._free.pop(), self.arrays.slots
-            slots.guess[slot], slots.loss[slot], slots.number[slot] = terms
-            slots.renewed[slot] = -1
-        kernels.reopen(self.arrays, slot, place, choice, outcome)
+        slot = self._slot_of(terms)
+        self._call(kernels.reopen, slot, place, choice, outcome)
+        return slot
+
+    def put_back(self, terms: tuple[float, float, int] | None, choice: int) -> int:
+        """A departure that was taken back may have been played after all; the slot in which it is open again, or -1.
+
+        Everything that was proved so far is forgotten and proved again with it.
+        """
+        slot = self._slot_of(terms)
+        if slot >= 0:
+            self._call(kernels.put_back, slot, choice)
+        return slot
+
+    def _slot_of(self, terms: tuple[float, float, int] | None) -> int:
+        """A slot with the terms of a departure, -1 if there are none."""
+        if terms is None:
+            return -1
+        if not self._free:
+            self._grow()
+        slot, slots = self._free.pop(), self.arrays.slots
+        slots.guess[slot], slots.loss[slot], slots.number[slot] = terms
+        slots.renewed[slot] = -1
         return slot
 
     def review(self, plausible: Plausible) -> None:
@@ -182,11 +210,11 @@ class Ledger:
 
     def forget(self) -> None:
         """Nothing that rests on a set or on single choices is believed any more; all outcomes together still count."""
-        kernels.prove_again(self.arrays)
+        self._call(kernels.prove_again)
 
     def without_pairs(self) -> None:
         """From now on single choices are bounded by their worst outcome only."""
-        self.arrays = self.arrays._replace(pairwise=False)
+        self._use(self.arrays._replace(pairwise=False))
         self.forget()
 
     def _grow(self) -> None:
@@ -196,7 +224,7 @@ class Ledger:
         new = _slots(2 * n)
         for one, other in zip(new, old, strict=True):
             one[:n] = other
-        self.arrays = self.arrays._replace(slots=new)
+        self._use(self.arrays._replace(slots=new))
         self._free = list(range(n, 2 * n))[::-1]
 
     def state_dict(self) -> dict[str, Any]:
@@ -215,7 +243,7 @@ class Ledger:
         waiting = {name: like(name, state[name], getattr(self.arrays, name)) for name in names}
         account, scratch = self.account.arrays, self.arrays.scratch
         kept: dict[str, Any] = {"account": account, "slots": slots, "pairwise": bool(state["pairwise"])}
-        self.arrays = self.arrays._replace(scratch=scratch, **kept, **waiting)
+        self._use(self.arrays._replace(scratch=scratch, **kept, **waiting))
         self._free = [int(slot) for slot in state["free"]]
         if not all(0 <= slot < len(slots.seen) and slots.seen[slot] == kernels.FREE for slot in self._free):
             raise InvalidInput("this state cannot be loaded", ["a slot that is free is none"])

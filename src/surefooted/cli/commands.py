@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from surefooted.cli import forecasts, live, logs, problems, serve, studies
+from surefooted.cli import certify, forecasts, live, logs, problems, serve, studies
 from surefooted.cli.doctor import doctor, print_version
 from surefooted.cli.output import nearest
 from surefooted.cli.warm_up import warm_up
@@ -41,6 +41,6 @@ def main() -> None:
     """Exploration that never falls below your baseline."""
 
 
-for _command in (*problems.COMMANDS, *logs.COMMANDS, *forecasts.COMMANDS, *live.COMMANDS, *serve.COMMANDS,
-                 *studies.COMMANDS, doctor, warm_up):  # fmt: skip
+for _command in (*problems.COMMANDS, *logs.COMMANDS, *certify.COMMANDS, *forecasts.COMMANDS, *live.COMMANDS,
+                 *serve.COMMANDS, *studies.COMMANDS, doctor, warm_up):  # fmt: skip
     main.add_command(_command)

@@ -11,6 +11,11 @@ from surefooted.cli.live_store import STORE, Where, advisor_of, by_whom, done, i
 from surefooted.cli.live_tell import outcome, tell_file, told
 from surefooted.cli.output import nearest, print_json, print_table
 
+CONTRADICTED = (
+    "The baseline is played from now on. If a number is wrong, `surefooted live correct` puts it right, and then "
+    "`surefooted live trust --knowledge 'as built'` goes on."
+)
+
 
 class _Live(click.Group):
     """A group that suggests the nearest command."""
@@ -111,7 +116,7 @@ def ask(site: str, state: str, key: str | None, store: Where, deployment: str | 
     """  # noqa: D301 click reads the escape
     with advisor_of(store, deployment) as advisor:
         where = word(advisor.space.state_names, state, "state")
-        decision = advisor.ask(site, where, key=key or date.today().isoformat())
+        decision = advisor.ask(site, where, key=date.today().isoformat() if key is None else key)
         print_decision(decision, advisor, as_json)
 
 
@@ -142,9 +147,11 @@ def tell(decision: int | None, site: str | None, key: str | None, file: Path | N
         if file is not None:
             tell_file(advisor, file, as_json, who)
             return
-        before = advisor.store.last
+        before, contradicted = advisor.store.last, advisor.status()["contradictions"]
         advisor.tell(decision, site=site, key=key, who=who, note=note, **told(advisor, **given))
         fresh = advisor.store.last > before
+        for what in [each for each in advisor.status()["contradictions"] if each not in contradicted]:
+            click.echo(f"This contradicts what was declared: {what}. {CONTRADICTED}", err=True)
         done(as_json, "Written." if fresh else "This was known already; nothing changes.", new=fresh)
 
 

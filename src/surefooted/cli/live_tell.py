@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("decision", "site", "key", "reward", "next_state", "action", "noise")
 SEPARATORS = (";", "\t", ",")
 WITH_THOUSANDS = re.compile(r"-?\d{1,3}(\.\d{3})+,\d+")  # 1.200,00; not 1.200, which could be 1.2
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # without nan, 1_000, and ٣
 
 
 def outcome(command: F) -> F:
@@ -68,16 +69,15 @@ def told(
 
 def number(what: str, text: str, decimal: str = ".") -> float:
     """A number, also with a decimal comma if the file uses it; an error if it is none, or could be two."""
-    plain = text.strip().replace("\u202f", "").replace("\u00a0", "")
+    plain = text.strip().replace("\u202f", "").replace("\u00a0", "").replace("\u2212", "-")
     if decimal == ",":
         if "." in plain and not WITH_THOUSANDS.fullmatch(plain):
             fault = f"{what} {text!r}: where ; separates values, decimals have a comma; write 12,50 or 1.200,00"
             raise InvalidInput("this outcome cannot be told", [fault])
         plain = plain.replace(".", "").replace(",", ".")
-    try:
-        return float(plain)
-    except ValueError:
-        raise InvalidInput("this outcome cannot be told", [f"{what} {text!r} is not a number"]) from None
+    if not NUMBER.fullmatch(plain):
+        raise InvalidInput("this outcome cannot be told", [f"{what} {text!r} is not a number"])
+    return float(plain)
 
 
 def tell_file(advisor: "Advisor", file: Path, as_json: bool, who: str) -> None:
@@ -88,21 +88,26 @@ def tell_file(advisor: "Advisor", file: Path, as_json: bool, who: str) -> None:
     decimal = "," if separator == ";" else "."
     reader = csv.DictReader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
     names = [(name or "").strip() for name in reader.fieldnames or ()]
+    names = [name.lower() if name.lower() in COLUMNS else name for name in names]
     rails = [guardrail.name for guardrail in advisor.definition.rules.guardrails]
     unknown = [name for name in names if name not in (*COLUMNS, *rails)]
     if unknown or not ("decision" in names or {"site", "key"} <= set(names)):
         fault = f"the columns are {', '.join(names)}; there may be {', '.join((*COLUMNS, *rails))}"
         needs = "Give decision, or site and key, and what came of it."
         raise InvalidInput(f"{file} does not say what came of which decision", [fault], needs)
+    if twice := [name for name in COLUMNS if names.count(name) > 1]:
+        raise InvalidInput(f"{file} does not say what came of which decision", [f"two columns are called {twice[0]}"])
     reader.fieldnames = names
     counted = {"told": 0, "known": 0}
     refused: list[str] = []
     for row in reader:
+        if not any(row.values()):  # as spreadsheets append them
+            continue
         try:
             fresh = _tell_row(advisor, row, rails, decimal, who)
             counted["told" if fresh else "known"] += 1
         except SurefootedError as error:
-            faults = "; ".join(error.faults) if isinstance(error, InvalidInput) else str(error)
+            faults = f"{error.what}: {'; '.join(error.faults)}" if isinstance(error, InvalidInput) else str(error)
             refused.append(f"line {reader.line_num}: {faults}")
     if as_json:
         print_json(counted | {"refused": refused})
@@ -135,5 +140,8 @@ def _text(file: Path) -> str:
         if str(file) == "-":
             return sys.stdin.read()
         return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        fault = f"its characters are not UTF-8 ({error.reason})"
+        raise UnreadableFile(f"cannot read the outcomes {file}: {fault}. Save it as CSV UTF-8") from error
+    except OSError as error:
         raise UnreadableFile(f"cannot read the outcomes {file}: {error}") from error

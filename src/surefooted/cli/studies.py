@@ -23,6 +23,7 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _FORMATS = click.option(
     "--format", "formats", multiple=True, default=("png", "pdf"), show_default=True, help="png, pdf or svg; repeatable."
 )
+_LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print tables for LaTeX (package booktabs).")
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,15 @@ def reproduce(experiment: str, **options: Any) -> None:
 @click.argument("directory", type=_DIRECTORY)
 @click.option("--out", type=_DIRECTORY, help="Directory of the figures (default: DIRECTORY/figures).")
 @_FORMATS
-def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None:
+@click.option("--width", help="For a paper: single, double (columns), or inches (default: for screens).")
+def figures(directory: Path, out: Path | None, formats: tuple[str, ...], width: str | None) -> None:
     """Draw the figures of the study in DIRECTORY."""
     from surefooted.studies.figures import make_figures
     from surefooted.studies.results import load
 
     results = load(directory)
-    for path in make_figures(results, out, formats):
+    inches = float(width) if width is not None and width.replace(".", "", 1).isdecimal() else width
+    for path in make_figures(results, out, formats, inches):
         click.echo(path)
     _say_lack(results)
 
@@ -127,13 +130,15 @@ def figures(directory: Path, out: Path | None, formats: tuple[str, ...]) -> None
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="The HTML file (default: DIRECTORY/report.html)."
 )
-def report(directory: Path, out: Path | None) -> None:
-    """Write an HTML report of the study in DIRECTORY."""
+@_LATEX
+def report(directory: Path, out: Path | None, as_latex: bool) -> None:
+    """Write an HTML report of the study in DIRECTORY, or print its tables for LaTeX."""
     from surefooted.studies.report import make_report
     from surefooted.studies.results import load
+    from surefooted.studies.tables import all_latex
 
     results = load(directory)
-    click.echo(make_report(results, out))
+    click.echo(all_latex(results) if as_latex else make_report(results, out))
     _say_lack(results)
 
 
@@ -141,7 +146,8 @@ def report(directory: Path, out: Path | None) -> None:
 @click.argument("directories", nargs=-1, required=True, type=_DIRECTORY)
 @click.option("--out", type=_DIRECTORY, default=Path("compared"), show_default=True, help="Directory of the figures.")
 @_FORMATS
-def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) -> None:
+@_LATEX
+def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...], as_latex: bool) -> None:
     """Compare several studies in one table and in common figures."""
     from surefooted.studies.figures import compare as draw
     from surefooted.studies.figures import distinct_titles
@@ -153,7 +159,7 @@ def compare(directories: tuple[Path, ...], out: Path, formats: tuple[str, ...]) 
         click.echo(line, err=True)
     titles = distinct_titles(several)
     rows = [row | {"setting": f"{titles[r.path]}: {row['setting']}"} for r in several for row in table(r)]
-    _print_settings(rows, several)
+    _print_settings(rows, several, as_latex)
     for path in draw(several, out, formats):
         click.echo(path, err=True)
 
@@ -238,11 +244,13 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def _print_settings(rows: list[dict[str, Any]], several: "Sequence[Results]") -> None:
+def _print_settings(rows: list[dict[str, Any]], several: "Sequence[Results]", as_latex: bool = False) -> None:
     """A line for each setting of some studies, each mean with the half-width of its 95 % confidence interval."""
     from surefooted.studies.columns import AMOUNTS
     from surefooted.studies.results import common_unit
     from surefooted.studies.statistics import cell, shown
+    from surefooted.studies.tables import latex
+    from surefooted.studies.validity import unproved
 
     summaries = [summary for summary in shown(rows) if summary.short]
     unit, head = " or ".join(sorted({results.study.unit for results in several}, reverse=True)), ["setting", "runs"]
@@ -250,7 +258,12 @@ def _print_settings(rows: list[dict[str, Any]], several: "Sequence[Results]") ->
         words = summary.short.format(unit=unit)
         head.append(common_unit(several, words) if summary.name in AMOUNTS else words)
     lines = [[r["setting"], str(r["realisations"]), *(cell(s, r, thousands="") for s in summaries)] for r in rows]
+    if as_latex:
+        click.echo(latex((head, lines)))
+        return
     print_table([head, *lines], right=set(range(1, len(head))))
+    for line in unproved(rows):
+        click.echo(line, err=True)
 
 
 def _shard(text: str | None) -> tuple[int, int]:

@@ -68,11 +68,13 @@ class EpisodicEvaluation(Margins):
     """Per episode, [K]: expected is the sum of V^{π_l}(s_l) for l <= k, baseline that of V^{π_b}(s_l).
 
     The expected regret is the sum of V*(s_l) - V^{π_l}(s_l), R(A, K) of App. `app:finite.horizon`; the realised one is
-    the sum of V*(s_l) minus the rewards of episode l. If each step was decided on its own, no policy was played for a
-    whole episode; then expected is the baseline's sum plus what the departures are worth, as for the decisions.
+    the sum of V*(s_l) minus the rewards of episode l. If a coin chose between policies before an episode, V^{π_l} is
+    that of the mixture. If each step was decided on its own, no policy was played for a whole episode; then expected is
+    the baseline's sum plus what the departures are worth, as for the decisions.
     """
 
     decisions: Margin  # of the condition on decisions
+    each: Margin | None = None  # of the condition of each episode, not added up; None if no policies are known
 
 
 @overload
@@ -170,17 +172,20 @@ def evaluate_episodes(
         raise InvalidInput("baseline and MDP do not fit", [f"baseline on {baseline.space}, MDP on {mdp.space}"])
     values = solve.policy_values(mdp, baseline, run.horizon)[0][run.starts]
     base = np.cumsum(values)
-    owed = np.cumsum(may_lose.owed(values, run.horizon))  # each episode has its own share
+    owed_each = may_lose.owed(values, run.horizon)  # each episode has its own share
+    owed = np.cumsum(owed_each)
     best = np.cumsum(solve.optimal_values(mdp, run.horizon).values[0][run.starts])
     realised = best - np.cumsum(run.rewards.sum(axis=1))
     worth, kept_at = base + np.cumsum(episode_worth(run, mdp, baseline)), may_lose.kept_at(run.episodes)
     by_decisions = Margin(worth, base, may_lose.allowance + worth - owed, kept_at=kept_at)
-    earned = worth  # if no policy was played for a whole episode, the decisions are what can be judged
+    earned, by_episode = worth, None  # if no policy was played for a whole episode, only decisions can be judged
     if run.knows_policies:
         first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
-        earned = np.cumsum(first[run.played, run.starts])
+        each: Floats = sum((weight * first[played, run.starts] for played, weight in run.parts), np.zeros(run.episodes))
+        earned, by_episode = np.cumsum(each), Margin(each, values, each - owed_each)
     margin = may_lose.allowance + earned - owed
-    return EpisodicEvaluation(earned, base, margin, realised, best - earned, by_decisions, kept_at=kept_at)
+    regrets = (realised, best - earned)
+    return EpisodicEvaluation(earned, base, margin, *regrets, by_decisions, by_episode, kept_at=kept_at)
 
 
 def gain_margin(run: Run, problem: Problem, alpha: float) -> Floats:

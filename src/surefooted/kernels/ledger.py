@@ -125,6 +125,23 @@ def proved(ledger: Ledger) -> float:
 
 
 @njit
+def reading(ledger: Ledger) -> tuple[float, float]:
+    """What all departures so far are proved to be worth, and what is put down for those that are open.
+
+    Nothing changes: what is computed here is forgotten.
+    """
+    account, now, slots, deposits = ledger.account, ledger.now, ledger.slots, 0.0
+    proved_then, carried, renewed = account.now[PROVED], now[CARRIED], now[RENEWED]
+    renew(ledger)
+    worth = proved(ledger)
+    account.now[PROVED], now[CARRIED], now[RENEWED] = proved_then, carried, renewed
+    for i in range(len(slots.seen)):
+        if slots.seen[i] != FREE:
+            deposits -= slots.least[i]
+    return worth, deposits
+
+
+@njit
 def ask_ledger(ledger: Ledger, opening: float, place: int, choice: int) -> tuple[bool, float, float, float]:
     """Whether a departure is paid for, what it could cost, what may be lost, and what W is proved to be.
 
@@ -261,6 +278,17 @@ def prove_again(ledger: Ledger) -> None:
     ledger.account.now[PROVED] = ledger.now[CARRIED] = ledger.now[LOWEST]
     ledger.now[RENEWED] += 1.0
     renew(ledger)
+
+
+@njit
+def put_back(ledger: Ledger, slot: int, choice: int) -> None:
+    """A departure that was taken back may have been played after all: it stands in `slot`, with its guess and loss."""
+    slots, now = ledger.slots, ledger.now
+    slots.seen[slot], slots.value[slot] = UNSEEN, slots.loss[slot]
+    now[LOWEST] += slots.loss[slot]
+    now[OPEN] += 1.0
+    ledger.account.departures[choice] += 1
+    prove_again(ledger)
 
 
 @njit

@@ -145,7 +145,8 @@ class BaselineCheck:
         if not self.is_active:
             return
         if self.horizon is None:
-            self.played[0] += (len(pairs), len(pairs) - int(explored.sum()))
+            self.played[0, 0] += len(pairs)
+            self.played[0, 1] += len(pairs) - np.count_nonzero(explored)
         else:
             self.played[s] += (1, not explored.any())
         if not self.whole_episodes:

@@ -6,7 +6,7 @@ from typing import Any
 
 from surefooted.errors import InvalidInput
 from surefooted.live.decision import Decision, from_event, words
-from surefooted.live.inputs import Given
+from surefooted.live.inputs import Given, is_one_line, tidy
 from surefooted.live.machine import Machine
 from surefooted.live.people import People
 from surefooted.live.reports import Reports
@@ -17,11 +17,12 @@ class Advisor(People, Reports):
 
     def add_site(self, name: str, *, who: str | None = None, note: str | None = None) -> None:
         """One more site."""
+        name = tidy(name) if isinstance(name, str) else name
+        if not isinstance(name, str) or not is_one_line(name):
+            raise InvalidInput("this site cannot be added", [f"{name!r} is no name: a name is one line of text"])
         with self._changing() as machine:
-            if not isinstance(name, str) or not name or machine.site(name) >= 0:
-                raise InvalidInput(
-                    "this site cannot be added", [f"{name!r} is no name, or there is a site of that name"]
-                )
+            if machine.site(name) >= 0:
+                raise InvalidInput("this site cannot be added", [f"there is a site {name} already"])
             self._write(machine, "site", {"name": name, "who": who, "note": note})
 
     def ask(self, site: str, state: int | str, key: str) -> Decision:
@@ -29,15 +30,17 @@ class Advisor(People, Reports):
 
         If the outcome of the last decision at this site is not known yet, `state` also says where that has led.
         """
-        if key is None or str(key) == "":
+        if key is None or not tidy(str(key)):
             raise InvalidInput("this question cannot be answered", ["it has no key: give one, such as the date"])
         with self._changing() as machine:
             i, s = self._site(machine, site), self._state(state)
             where = machine.sites[i]
-            found = self.store.decision_for(self.id, i, str(key))
+            found = self._asked(i, key)
             if found is not None:
-                return self._same(site, found, s)
-            faults = [f"site {site} is closed: reopen it first"] if where.closed else []
+                return self._same(where.name, found, s)
+            key = tidy(str(key))
+            faults = [] if is_one_line(key) else [f"key {key!r} is no key: a key is one line of text"]
+            faults += [f"site {site} is closed: reopen it first"] if where.closed else []
             if where.last in machine.waiting:
                 faults.append(f"decision {where.last} at site {site} still waits for a person: approve or reject it")
             if where.expects is not None and where.expects != s:
@@ -45,8 +48,9 @@ class Advisor(People, Reports):
                 faults.append(f"site {site} was left in state {said}, not {self.space.state_words(s)}")
             if faults:
                 hint = f'If something else moved the site, say so first: relocate("{site}", state, why).'
+                hint = hint if where.expects not in (None, s) else ""
                 raise InvalidInput("this question cannot be answered", faults, hint)
-            return self._decide(machine, i, s, str(key))
+            return self._decide(machine, i, s, key)
 
     def _decide(self, machine: Machine, i: int, s: int, key: str) -> Decision:
         """Make and write down a decision."""

@@ -19,7 +19,7 @@ from surefooted.live.outcomes import Outcome
 from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
-SNAPSHOT = 2  # the format of snapshots
+SNAPSHOT = 3  # the format of snapshots
 EVERY = 20_000  # events between two snapshots
 IDLE = 1.0  # seconds without a transaction, after which others may have written much
 

@@ -1,5 +1,6 @@
 """What users give, as the journal takes it: sites, states, actions and numbers, checked and counted from `low`."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,12 +29,24 @@ class Given:
     noise: Any = None
 
 
+def tidy(name: str) -> str:
+    """The name of a site, or a key, as it is written down: without spaces around it, in one way of writing Unicode."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def is_one_line(name: str) -> bool:
+    """Whether a text is not empty, and has no characters that begin a line or control a terminal."""
+    return bool(name) and not {"Cc", "Cs", "Zl", "Zp"} & {unicodedata.category(character) for character in name}
+
+
 class Inputs(Following):
     """Checks what users give."""
 
     def _site(self, machine: Machine, name: str) -> int:
         """The number of a site."""
         i = machine.site(name)
+        if i < 0 and isinstance(name, str):
+            i = machine.site(tidy(name))
         if i < 0:
             listed = ", ".join(site.name for site in machine.sites[:12]) or "none yet"
             how = f"Add it first: add_site({name!r}), or `surefooted live site`."
@@ -67,17 +80,30 @@ class Inputs(Following):
         return int(n)
 
     def _find(self, machine: Machine, decision: Decision | int | None, site: str | None, key: str | None) -> int:
-        """A decision, by itself, its id, or the site and key of its question."""
+        """A decision, by itself, its id, or the site and key of its question; if both are given, they must agree."""
+        number = None
         if decision is not None:
             n = decision.id if isinstance(decision, Decision) else decision
             is_open = is_whole(n) and n in machine.fleet.open  # then it need not be looked up
-            return int(n) if is_open else self._number(decision)
+            number = int(n) if is_open else self._number(decision)
+        if number is not None and site is None and key is None:
+            return number
         if site is None or key is None:
             raise InvalidInput("no such decision", ["give the decision, its id, or the site and key of its question"])
-        found = self.store.decision_for(self.id, self._site(machine, site), str(key))
+        found = self._asked(self._site(machine, site), key)
         if found is None:
             raise InvalidInput("no such decision", [f"nothing was asked at site {site} with key {key!r}"])
+        if number not in (None, found):
+            fault = f"decision {number} is not the one of site {site} with key {key!r}, which is decision {found}"
+            raise InvalidInput("no such decision", [fault])
         return found
+
+    def _asked(self, site: int, key: str) -> int | None:
+        """The decision for a key at a site, if one was made; older stores have keys that are not tidy."""
+        if any(unicodedata.category(character) == "Cs" for character in str(key)):  # half a character
+            return None
+        found = self.store.decision_for(self.id, site, str(key))
+        return found if found is not None else self.store.decision_for(self.id, site, tidy(str(key)))
 
     def _open(self, machine: Machine, n: int) -> int:
         """A decision, if its outcome is not complete."""
@@ -205,7 +231,9 @@ def _known(names: tuple[str, ...] | None) -> str:
 
 
 def _number(value: Any) -> float:
-    """A number, or nan."""
+    """A number, or nan; yes and no are none."""
+    if isinstance(value, bool | np.bool_):
+        return float("nan")
     try:
         return float(value)
     except (TypeError, ValueError):

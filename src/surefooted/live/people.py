@@ -9,6 +9,12 @@ from surefooted.live.decision import MODES, Decision, Mode, from_event
 from surefooted.live.inputs import Given, Inputs
 from surefooted.live.outcomes import Outcome
 
+ANSWERS = {
+    "approve": "it was approved by {}",
+    "reject": "it was rejected by {}",
+    "lapse": "nobody answered in time, and the baseline is played",
+}
+
 
 class People(Inputs):
     """Expire, correct, relocate, pause, close, change the mode, approve, trust."""
@@ -118,9 +124,10 @@ class People(Inputs):
         with self._changing() as machine:
             n = self._number(decision)
             if n not in machine.waiting:
-                raise InvalidInput(
-                    "there is no such question", [f"decision {n} does not wait for an answer (any more)"]
-                )
+                events = [event for event in self.store.about(n) if event.kind in ANSWERS]
+                said = ANSWERS[events[-1].kind].format(events[-1].body.get("who")) if events else "it never did"
+                fault = f"decision {n} does not wait for an answer: {said}"
+                raise InvalidInput("there is no such question", [fault])
             self._write(machine, kind, {"decision": n, "who": who, "note": note}, n)
             return from_event(
                 machine.sites[machine.fleet.open[n].site].name, self.store.event(n), self.space, self.store.about(n)

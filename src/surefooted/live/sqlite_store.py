@@ -56,7 +56,9 @@ class SQLiteStore(Store):
             self._db = sqlite3.connect(self.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
             for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self._db.execute(f"PRAGMA {setting}")
+            self._file: tuple[int, int] | None = None  # which file this is
             self._prepare()
+            self._file = _identity(self.path)
         except sqlite3.DatabaseError as error:
             raise UnreadableFile(f"{self.path} cannot be opened as a store: {error}") from error
 
@@ -92,6 +94,7 @@ class SQLiteStore(Store):
                 return
             try:
                 self.hook("before begin")
+                self._check_place()
                 self._db.execute("BEGIN IMMEDIATE")
                 self._inside = True
                 try:
@@ -110,6 +113,12 @@ class SQLiteStore(Store):
                     self._inside = self.is_changed = False
             except sqlite3.Error as error:
                 raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {error}") from error
+
+    def _check_place(self) -> None:
+        """Whoever moves, deletes or replaces the file of a store that is in use would lose what is written now."""
+        if self._file is not None and self._file != _identity(self.path):
+            fault = "it was moved, deleted or replaced while it was in use"
+            raise StoreFault(f"{self.path} cannot be written, and nothing was decided: {fault}. Open it again")
 
     def read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of a query; `?` stands for each value."""
@@ -152,6 +161,15 @@ class SQLiteStore(Store):
         """Close the file."""
         with self.lock:
             self._db.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of a file, None if there is none of that name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class SQLiteLiveStore(LiveStore, SQLiteStore):

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from surefooted.errors import SurefootedError
+from surefooted.errors import InvalidInput, SurefootedError
 
 SCHEMA = 3  # the version of the tables
 APPLICATION = 0x53466F74  # "SFot": which program's tables these are
@@ -130,7 +130,11 @@ class Store(ABC):
         """Add an event to the journal; only within a transaction."""
         n, before, digest = self.head()
         at = max(self.clock().astimezone(UTC).isoformat(timespec="microseconds"), before)  # clocks may jump back
-        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        try:
+            text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text.encode()
+        except (TypeError, ValueError) as error:  # such as a name that is no text, or half a character
+            raise InvalidInput("this cannot be written down", [f"event {kind}: {error}"]) from error
         row = (n + 1, deployment, at, kind, text)
         self.hook("before event")
         digest = chain(digest, *row)

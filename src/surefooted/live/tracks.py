@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefooted.certificates.ledger import Ledger
-from surefooted.kernels.ledger import FREE
 from surefooted.live.store import Event
 
 if TYPE_CHECKING:
@@ -53,21 +52,29 @@ class Track:
         departures: int = 0, alarms: int = 0,
     ) -> None:  # fmt: skip
         """One more reading."""
-        read: dict[str, float] = {"n": n, "at": at, "margin": margin, "low": margin, "high": margin}
-        read |= {"balance": balance, "deposits": deposits, "paid_in": paid_in}
-        read |= {"departures": departures, "alarms": alarms}
-        if self.columns["n"] and self.filled < self.width:
-            for name, value in read.items():
-                self.columns[name][-1] = _merged(name, self.columns[name][-1], value)
-            self.filled += 1
+        columns = self.columns
+        if self.filled == self.width or not self.filled:
+            if len(columns["n"]) == SIZE:
+                for name, column in columns.items():
+                    columns[name] = [_merged(name, column[i], column[i + 1]) for i in range(0, SIZE, 2)]
+                self.width *= 2
+            given = (n, at, margin, margin, margin, balance, deposits, paid_in, departures, alarms)
+            for name, value in zip(COLUMNS, given, strict=True):
+                columns[name].append(value)
+            self.filled = 1
             return
-        if len(self.columns["n"]) == SIZE:
-            for name, column in self.columns.items():
-                self.columns[name] = [_merged(name, column[i], column[i + 1]) for i in range(0, SIZE, 2)]
-            self.width *= 2
-        for name, value in read.items():
-            self.columns[name].append(value)
-        self.filled = 1
+        self.filled += 1
+        for name, value in (("n", n), ("at", at), ("margin", margin), ("balance", balance), ("paid_in", paid_in)):
+            columns[name][-1] = value
+        if margin < columns["low"][-1]:
+            columns["low"][-1] = margin
+        if margin > columns["high"][-1]:
+            columns["high"][-1] = margin
+        if deposits > columns["deposits"][-1]:
+            columns["deposits"][-1] = deposits
+        if departures or alarms:
+            columns["departures"][-1] += departures
+            columns["alarms"][-1] += alarms
 
     def state_dict(self) -> dict[str, Any]:
         """As plain values and arrays."""
@@ -115,7 +122,7 @@ class Tracks:
         self.sites: list[SiteFacts] = []
         self.due: dict[int, tuple[int, int]] = {}  # open decisions: their site, and how many it had made by then
         self.people: list[int] = []  # the last events of people, and alarms
-        self._reserves: dict[tuple[int, int, int], float] = {}  # by account and state: they never change
+        self._reserves: dict[tuple[int, int], float] = {}  # of accounts, until a site begins or departs first
 
     @property
     def first(self) -> int:
@@ -156,6 +163,8 @@ class Tracks:
         facts, departs = self.sites[site], bool(body["departs"] or body["status"] == "waiting")
         facts.last, facts.decisions, facts.departures = event.n, facts.decisions + 1, facts.departures + departs
         self.due[event.n] = (site, facts.decisions)
+        if facts.decisions == 1 or (departs and facts.first < 0):
+            self._reserves.clear()
         if departs and facts.first < 0:
             own = machine.fleet.rules.accounts == "own"
             facts.first = (facts.decisions if own else machine.fleet.t) - 1
@@ -181,29 +190,29 @@ class Tracks:
         at = datetime.fromisoformat(event.at).timestamp()
         for i, (of, metric, ledger) in enumerate(number):
             slot = slots[i] if slots else -1
-            track = self.accounts.setdefault((of, metric), Track())
-            worth, least = ledger.worth, ledger.arrays.slots.least
-            before = track.carried + (float(least[slot]) if slot >= 0 else 0.0)
+            track = self.accounts.get((of, metric))
+            if track is None:
+                track = self.accounts[of, metric] = Track()
+            worth, deposits = ledger.reading()
+            before = track.carried + (float(ledger.arrays.slots.least[slot]) if slot >= 0 else 0.0)
             track.carried = worth if again else max(worth, before)
-            paid_in = ledger.arrays.account.terms.rate * ledger.steps
+            terms = ledger.arrays.account.terms
+            paid_in = terms.rate * ledger.steps
             track.add(
-                n=event.n, at=at, margin=ledger.opening(0.0) + paid_in + track.carried,
-                balance=ledger.opening(self._reserve(machine, (of, metric), ledger)) + paid_in + worth,
-                deposits=0.0 - float(least[ledger.arrays.slots.seen != FREE].sum()),
+                n=event.n, at=at, margin=terms.opening + paid_in + track.carried, deposits=deposits,
+                balance=terms.opening - self._reserve(machine, (of, metric), ledger) + paid_in + worth,
                 paid_in=ledger.account.tolerance.allowance + paid_in,
                 departures=slot >= 0, alarms=event.kind == "alarm",
             )  # fmt: skip
 
     def _reserve(self, machine: "Machine", key: tuple[int, int], ledger: Ledger) -> float:
         """The smallest reserve that a first departure would need, while there was none; as `live.curve` counts it."""
-        listed = range(len(self.sites)) if key[0] < 0 else (key[0],)
-        if any(self.sites[i].first >= 0 for i in listed):
-            return 0.0
-        starts = {machine.fleet.sites[i].start for i in listed} - {-1}
-        for s in starts:
-            if (*key, s) not in self._reserves:
-                self._reserves[(*key, s)] = ledger.reserve(s)
-        return min((self._reserves[(*key, s)] for s in starts), default=0.0)
+        if key not in self._reserves:
+            listed = range(len(self.sites)) if key[0] < 0 else (key[0],)
+            starts = {machine.fleet.sites[i].start for i in listed} - {-1}
+            departed = not starts or any(self.sites[i].first >= 0 for i in listed)
+            self._reserves[key] = 0.0 if departed else min(ledger.reserve(s) for s in starts)
+        return self._reserves[key]
 
     def state_dict(self) -> dict[str, Any]:
         """As plain values and arrays."""

@@ -7,7 +7,9 @@ from surefooted.problems.problem import Problem, require
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
-from surefooted.tables.space import Ints
+from surefooted.tables.space import Ints, Space
+
+AT_ONCE = 65_536  # pairs whose rows are sorted together
 
 
 def garnet(
@@ -52,32 +54,34 @@ def garnet(
     cycle = rng.permutation(n_states)
     after = np.empty(n_states, dtype=np.int64)
     after[cycle] = np.roll(cycle, -1)
-    others = _distinct(rng, n_pairs, n_successors - 1, n_states - 1)  # relative to the cycle's successor
-    state = np.repeat(np.arange(n_states), n_actions)
-    successors = np.column_stack([after[state], (after[state][:, None] + 1 + others) % n_states])
+    successors = np.empty((n_pairs, n_successors), dtype=np.int64)
+    _distinct(rng, n_states - 1, successors[:, 1:])  # relative to the cycle's successor
+    successors[:, 0] = -1
     share = rng.dirichlet(np.ones(n_successors), size=n_pairs)
     share *= 1 - return_share
     share[:, 0] += return_share
     rewards = rng.random(n_pairs)
-    mdp = TabularMDP.from_transitions(
-        np.repeat(state, n_successors),
-        np.repeat(np.tile(np.arange(n_actions), n_states), n_successors),
-        successors.ravel(),
-        share.ravel(),
-        np.repeat(rewards, n_successors),
-        Noise("bernoulli") if noise is None else noise,
-        n_states=n_states,
-    )
+    space = Space.full(n_states, n_actions)
+    for first in range(0, n_pairs, AT_ONCE):  # in place, since a table may have hundreds of megabytes
+        here = slice(first, first + AT_ONCE)
+        moved = (successors[here] + 1 + after[space.pair_state[here], None]) % n_states
+        order = np.argsort(moved, axis=1)
+        successors[here] = np.take_along_axis(moved, order, axis=1)
+        share[here] = np.take_along_axis(share[here], order, axis=1)
+    ptr, next_state, p = np.arange(0, share.size + 1, n_successors), successors.ravel(), share.ravel()
+    if not share.all():  # `return_share` is 1
+        ptr = np.append(0, np.count_nonzero(share, axis=1).cumsum())
+        next_state, p = next_state[p > 0], p[p > 0]
+    mdp = TabularMDP(space, ptr, next_state, p, rewards, Noise("bernoulli") if noise is None else noise)
     myopic = rewards.reshape(n_states, n_actions).argmax(axis=1)
     return Problem(name="garnet", mdp=mdp, baseline=Policy.deterministic(mdp.space, myopic), start=0)
 
 
-def _distinct(rng: np.random.Generator, rows: int, size: int, below: int) -> Ints:
-    """`size` distinct random numbers below `below` in each row, by Floyd's algorithm, in O(size²) per row."""
-    chosen = np.empty((rows, size), dtype=np.int64)
+def _distinct(rng: np.random.Generator, below: int, out: Ints) -> None:
+    """Each row of `out` gets distinct random numbers below `below`, by Floyd's algorithm, in O(size²) per row."""
+    rows, size = out.shape
     for i in range(size):
         limit = below - size + i
         drawn = rng.integers(0, limit + 1, size=rows)
-        taken = (chosen[:, :i] == drawn[:, None]).any(axis=1)
-        chosen[:, i] = np.where(taken, limit, drawn)
-    return chosen
+        taken = (out[:, :i] == drawn[:, None]).any(axis=1)
+        out[:, i] = np.where(taken, limit, drawn)

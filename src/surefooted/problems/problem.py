@@ -125,6 +125,15 @@ class Problem(Shown):
         rewards = self.mdp.r if "rewards" in parts else None
         return Knowledge(self.space, rewards=rewards, successors=successors, mechanics=mechanics)
 
+    def draw(self, state: int | None = None) -> Any:
+        """The picture of the problem, which notebooks show: what the baseline and an optimal policy do.
+
+        `state` is marked. It is `surefooted.draw`: that needs exact answers, which no problem knows.
+        """
+        import surefooted  # the front door: rooms below are not imported from here
+
+        return surefooted.draw(self, state)
+
     def save(self, path: str | Path) -> None:
         """Write the problem, without its mechanics, to one `.npz` file; `TabularMDP.load` reads that file, too."""
         extra: dict[str, Any] = {

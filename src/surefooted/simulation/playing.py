@@ -221,7 +221,9 @@ def simulate_episodes(
             agent.account.play(world, *now, episode)
         agent._absorb(*episode, tell_noise(pairs[i], next_states[i]))
     by_step = None if agent.account is None else np.array(agent.explored_steps)
-    return EpisodicRun(starts, list(agent.policies), list(agent.decisions), pairs, rewards, next_states, by_step)
+    mixtures = None if agent.mixtures is None else list(agent.mixtures)
+    recorded = (list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
+    return EpisodicRun(starts, *recorded, by_step, mixtures)
 
 
 def _draws(rng: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:

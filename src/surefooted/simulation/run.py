@@ -74,6 +74,7 @@ class EpisodicRun(Shown):
     rewards: Floats  # [K, H]
     next_states: Ints  # [K, H]
     by_step: Bools | None = None  # which steps played the proposal, [K, H], if that was decided step by step
+    mixtures: list[tuple[int, float]] | None = None  # if a coin chose between policy 0 and this one, with this chance
 
     @property
     def episodes(self) -> int:
@@ -98,6 +99,14 @@ class EpisodicRun(Shown):
     def played(self) -> Ints:
         """The index of each episode's policy, [K]."""
         return np.array([decision.policy for decision in self.decisions], dtype=np.int64)
+
+    @property
+    def parts(self) -> list[tuple[Ints, Floats]]:
+        """What the policy of each episode is a mixture of, before a coin was thrown: policies and weights, [K]."""
+        if self.mixtures is None:
+            return [(self.played, np.ones(self.episodes))]
+        beside, weight = np.array([q for q, _ in self.mixtures]), np.array([w for _, w in self.mixtures])
+        return [(beside, weight), (np.zeros_like(beside), 1.0 - weight)]
 
     @cached_property
     def explored(self) -> Bools:

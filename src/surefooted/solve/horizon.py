@@ -67,20 +67,20 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
     """
     x = _distribution(mdp, start)
     lengths = [_positive("steps", steps, least=0) for _, steps in segments]
-    out, earned, first = np.empty(sum(lengths)), np.zeros(2), 0
+    rules: list[tuple[Policy, int]] = []
     for (policy, _), steps in zip(segments, lengths, strict=True):
         if policy.horizon is None:
-            rules = [(policy, steps)]
+            played = steps + (rules.pop()[1] if rules and rules[-1][0] == policy else 0)
+            rules.append((policy, played))
         elif steps <= policy.horizon:
-            rules = [(policy.rule(h), 1) for h in range(steps)]
+            rules += [(policy.rule(h), 1) for h in range(steps)]
         else:
             fault = f"a policy with {policy.horizon} decision rules cannot play {steps} steps"
             raise InvalidInput("policy and segment do not fit", [fault])
-        for rule, length in rules:
-            chain = induced_chain(mdp, rule)
-            part = out[first : first + length]
-            chains.accumulate_rewards(chain, earned, x, part)
-            first += length
+    out, earned, first = np.empty(sum(lengths)), np.zeros(2), 0
+    for rule, length in rules:
+        chains.accumulate_rewards(induced_chain(mdp, rule), earned, x, out[first : first + length])
+        first += length
     return mdp.space.money.totals_earned(out)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefooted import own_code, solve
-from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, PSRLEpisodic, QLearning
+from surefooted.agents import CUCBVI, CUCRL2, EULER, PSRL, UCBVI, UCRL2, EpsMix, PSRLEpisodic, QLearning, StepMix
 from surefooted.agents.agent import lacking
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
@@ -19,7 +19,8 @@ from surefooted.errors import InvalidInput, NoSingleGain, SurefootedError, did_y
 from surefooted.problems import ALL, Problem, load, make
 from surefooted.sets import confidence
 from surefooted.simulation.playing import misfits
-from surefooted.studies.spec import ProblemSpec, Setting, StudySpec
+from surefooted.studies.settings import Setting
+from surefooted.studies.spec import ProblemSpec, StudySpec
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.files import fingerprint
 from surefooted.tables.reward_noise import Noise
@@ -33,6 +34,8 @@ AGENTS: dict[str, Callable[..., Any]] = {
     "EULER": EULER,
     "PSRLEpisodic": PSRLEpisodic,
     "CUCBVI": CUCBVI,
+    "StepMix": StepMix,
+    "EpsMix": EpsMix,
 }
 NO_PROBLEM, NO_AGENT = "this problem cannot be built", "this agent cannot be built"
 
@@ -78,7 +81,7 @@ def build_agent(
 
     Its constructor gets the space and those of its parameters that the study determines.
     """
-    spec = study.agents[setting.agent]
+    spec = setting.spec
     if not own_code.is_code(spec.kind) and spec.kind not in AGENTS:
         known = f"{', '.join(AGENTS)}, or package.module:Class"
         raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}.kind: no {spec.kind!r}; there are {known}"])
@@ -106,40 +109,51 @@ def build_agent(
         raise InvalidInput(NO_AGENT, [f"agents.{setting.agent}: {type(error).__name__}: {error}.{meant}"]) from error
 
 
-def check(study: StudySpec, allow_code: bool = False) -> Problem:
-    """Build the problem and all agents once, so that every fault is known before the first run."""
+def check(study: StudySpec, allow_code: bool = False) -> dict[str, Problem]:
+    """Build all problems and agents once, so that every fault is known before the first run; the problems by label."""
     own_code.permit(f"study {study.name!r}", study.code, allow_code)
-    problem, faults = build_problem(study.problem, allow_code), []
+    problems: dict[str, Problem] = {}
+    faults: list[str] = []
+    for setting in study.settings:
+        if setting.on not in problems:
+            problems[setting.on] = build_problem(setting.problem, allow_code)
+            said = _faults_of_problem(study, problems[setting.on])
+            faults += [f"{setting.on}: {fault}" if len(study.every_problem) > 1 else fault for fault in said]
+        with redirect_stdout(sys.stderr):
+            said = _faults_of_agent(study, setting, problems[setting.on], allow_code)
+        faults += [fault for fault in said if fault not in faults]
+    if faults:
+        raise InvalidInput(f"study {study.name!r} cannot be run", faults)
+    return problems
+
+
+def _faults_of_problem(study: StudySpec, problem: Problem) -> list[str]:
+    """Why a study cannot play a problem."""
     if (problem.horizon is None) != (study.steps is not None):
         wanted = "steps" if problem.horizon is None else "episodes"
-        faults.append(f"{study.unit}: this problem is played in {wanted}")
-    elif problem.horizon is None:
+        return [f"{study.unit}: this problem is played in {wanted}"]
+    if problem.horizon is None:
         try:
             _ = solve.optimal_gain(problem.mdp).gain
         except NoSingleGain as error:
-            faults.append(f"problem: regret needs one optimal gain: {error}")
-    with redirect_stdout(sys.stderr):
-        for setting in study.settings:
-            try:
-                agent = build_agent(study, setting, problem, np.random.SeedSequence(0), allow_code)
-            except InvalidInput as error:
-                faults += [fault for fault in error.faults if fault not in faults]
-            except SurefootedError as error:
-                faults.append(f"agents.{setting.agent}: {error}")
-            else:
-                wrong = AveragePlayer if study.episodes is not None else EpisodicPlayer
-                found = []
-                if isinstance(agent, wrong):
-                    found.append(f"{type(agent).__name__} does not play {study.unit}")
-                else:
-                    found += lacking(agent)
-                    bounded = bool(getattr(agent, "bounded", False))
-                    found += misfits(problem.mdp, getattr(agent, "space", problem.space), bounded)
-                named = [f"agents.{setting.agent}: {fault}" for fault in found]
-                faults += [fault for fault in named if fault not in faults]
-    if faults:
-        raise InvalidInput(f"study {study.name!r} cannot be run", faults)
-    return problem
+            return [f"problem: regret needs one optimal gain: {error}"]
+    return []
+
+
+def _faults_of_agent(study: StudySpec, setting: Setting, problem: Problem, allow_code: bool) -> list[str]:
+    """Why a study cannot run an agent."""
+    try:
+        agent = build_agent(study, setting, problem, np.random.SeedSequence(0), allow_code)
+    except InvalidInput as error:
+        return list(error.faults)
+    except SurefootedError as error:
+        return [f"agents.{setting.agent}: {error}"]
+    wrong = AveragePlayer if study.episodes is not None else EpisodicPlayer
+    if isinstance(agent, wrong):
+        return [f"agents.{setting.agent}: {type(agent).__name__} does not play {study.unit}"]
+    bounded = bool(getattr(agent, "bounded", False))
+    found = [*lacking(agent), *misfits(problem.mdp, getattr(agent, "space", problem.space), bounded)]
+    return [f"agents.{setting.agent}: {fault}" for fault in found]
 
 
 def _value(key: str, value: Any, problem: Problem, seed: np.random.SeedSequence, allow_code: bool, length: int) -> Any:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 LENGTH = "{unit}"  # the unit of a run's length: steps, or episodes in a study of episodes
-DECISIONS = "decisions"  # the condition whose columns have this word and an underscore before the name
+DECISIONS, EACH = "decisions", "each episode"  # conditions that have columns of their own
+PREFIXES = {DECISIONS: "decisions_", EACH: "each_"}  # of the names of these columns
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Summary:
 
 
 def kept(condition: str | None, name: str) -> str:
-    """Of a column that exists for both conditions, the one about `condition`; about replay if it is None."""
-    return f"{DECISIONS}_{name}" if condition == DECISIONS else name
+    """Of a column that exists for all conditions, the one about `condition`; about replay if it is None."""
+    return PREFIXES.get(condition or "", "") + name
 
 
 def judged_by(condition: str | None, violated: object) -> str | None:
@@ -72,6 +73,7 @@ def _mean(name: str, heading: str, short: str = "", form: str = "{:,.0f}", with_
 
 
 RUNS = (  # one row per run
+    Column("problem", str, is_key=True, may_be_null=True, may_lack=True),
     Column("agent", str, is_key=True),
     Column("label", str, is_key=True),
     Column("alpha", float, is_key=True),
@@ -94,7 +96,12 @@ RUNS = (  # one row per run
     Column("decisions_violations_total", int, LENGTH, may_be_null=True, may_lack=True),
     Column("decisions_min_margin", float, "reward", may_be_null=True, may_lack=True),
     Column("decisions_first_violation", int, LENGTH, may_be_null=True, may_lack=True),
+    Column("each_violations_initial", float, "share", may_be_null=True, may_lack=True),
+    Column("each_violations_total", int, LENGTH, may_be_null=True, may_lack=True),
+    Column("each_min_margin", float, "reward", may_be_null=True, may_lack=True),
+    Column("each_first_violation", int, LENGTH, may_be_null=True, may_lack=True),
     Column("seconds", float, "seconds"),
+    Column("version", str, may_be_null=True, may_lack=True),
 )
 CURVE = (  # one row per recorded point of a run
     Column("step", int, LENGTH),
@@ -105,10 +112,19 @@ CURVE = (  # one row per recorded point of a run
     Column("margin_min", float, "reward"),
     Column("decisions_margin", float, "reward", may_be_null=True, may_lack=True),
     Column("decisions_margin_min", float, "reward", may_be_null=True, may_lack=True),
+    Column("each_margin", float, "reward", may_be_null=True, may_lack=True),
+    Column("each_margin_min", float, "reward", may_be_null=True, may_lack=True),
     Column("budget", float, "reward"),
     Column("baseline_steps", int, LENGTH),
 )
-CURVE_KEYS = ("setting", "agent", "alpha", "label", "realisation")  # columns of a run that its points get, too
+CURVE_KEYS = (
+    "setting",
+    "problem",
+    "agent",
+    "alpha",
+    "label",
+    "realisation",
+)  # what its points get, too
 SUMMARIES = (  # in the order of the tables
     _mean("regret", "regret", "regret"),
     _mean("pseudo_regret", "expected regret", "expected regret"),
@@ -127,6 +143,15 @@ SUMMARIES = (  # in the order of the tables
     Summary(
         *("decisions_min_margin", "smallest", "decisions_min_margin"),
         *("on decisions: smallest margin", "smallest margin", "{:,.2f}"),
+    ),
+    _mean("each_violations_initial", "each episode: violated of the initial phase", form="{:.1%}"),
+    Summary(
+        *("each_violations_total", "above 0", "each_runs_violated"),
+        *("each episode: runs with a violation", "each episode: runs violated", "{:d}"),
+    ),
+    Summary(
+        *("each_min_margin", "smallest", "each_min_margin"),
+        *("each episode: smallest margin", "smallest margin", "{:,.2f}"),
     ),
     _mean("seconds", "seconds per run", "s/run", "{:.2f}", with_half=False),
 )

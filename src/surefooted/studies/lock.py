@@ -22,7 +22,7 @@ except ImportError:  # Windows
 DIRECTORY, TABLES = ".lock", ".lock-tables"
 REFUSED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)  # by file systems without locks
 LEFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")  # what `files.replacing` writes to
-OURS = ("study.toml", "manifest.json", "truth.npz", "runs.parquet", "curves.parquet")
+OURS = ("study.toml", "manifest.json", "truth*.npz", "runs.parquet", "curves.parquet")
 
 
 class Busy(SurefootedError):

@@ -35,11 +35,10 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> StudySpec:
         raw = _toml(where)
     for override in overrides:
         _override(raw, override)
-    problem = {"name": raw["problem"]} if isinstance(raw.get("problem"), str) else raw.get("problem")
-    if isinstance(problem, dict) and str(problem.get("name")).endswith((".npz", ".toml")):
-        # relative to the study's file
-        file = (where.parent / str(problem["name"])).resolve()
-        raw["problem"] = {"sha256": fingerprint(file)} | problem | {"name": str(file)}
+    if "problem" in raw:
+        raw["problem"] = _beside(where, raw["problem"])
+    if isinstance(raw.get("problems"), list):
+        raw["problems"] = [_beside(where, problem) for problem in raw["problems"]]
     for agent in raw["agents"].values() if isinstance(raw.get("agents"), dict) else ():
         if isinstance(agent, dict) and isinstance(agent.get("history"), str):  # relative to it, too
             file = (where.parent / agent["history"]).resolve()
@@ -63,6 +62,15 @@ def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
     except ValidationError as error:
         faults = [f"{'.'.join(str(x) for x in e['loc']) or 'study'}: {_said(e)}" for e in error.errors()]
         raise InvalidInput(f"{source} is not a valid study", faults) from error
+
+
+def _beside(study: Path, problem: Any) -> Any:
+    """A problem of a study's file; one that is a file itself is beside it, and is known by its content."""
+    table = {"name": problem} if isinstance(problem, str) else problem
+    if not (isinstance(table, dict) and str(table.get("name")).endswith((".npz", ".toml"))):
+        return problem
+    file = (study.parent / str(table["name"])).resolve()
+    return {"sha256": fingerprint(file)} | table | {"name": str(file)}
 
 
 def _toml(file: Path) -> dict[str, Any]:
@@ -94,7 +102,9 @@ def _said(error: Mapping[str, Any]) -> str:
         return str(error["msg"]).removeprefix("Value error, ")
     table: Any = StudySpec
     for key in error["loc"][:-1]:
-        table = {"problem": ProblemSpec, "record": RecordSpec, "claims": Claim}.get(str(key), table)
+        table = {"problem": ProblemSpec, "problems": ProblemSpec, "record": RecordSpec, "claims": Claim}.get(
+            str(key), table
+        )
     known = list(table.model_fields)
     return f"there is no such key; there are {', '.join(known)}.{did_you_mean(error['loc'][-1], known)}"
 

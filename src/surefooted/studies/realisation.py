@@ -13,7 +13,7 @@ from surefooted.problems import Problem
 from surefooted.simulation.playing import simulate
 from surefooted.simulation.run import UNKNOWN, EpisodicRun, Run
 from surefooted.studies.building import build_agent, build_problem
-from surefooted.studies.columns import DECISIONS
+from surefooted.studies.columns import DECISIONS, EACH, PREFIXES
 from surefooted.studies.parts import encode
 from surefooted.studies.spec import StudySpec, Task, seeds
 from surefooted.tables.space import Floats, Ints
@@ -29,16 +29,18 @@ def work(study_json: str, setting: int, realisation: int) -> bytes:
     """
     study = StudySpec.model_validate_json(study_json)
     task = Task(setting, realisation)
-    key = study.problem.model_dump_json()
+    what = study.setting(setting)
+    key = what.problem.model_dump_json()
     if key not in _problems:
-        _problems[key] = build_problem(study.problem, allow_code=True)
+        _problems[key] = build_problem(what.problem, allow_code=True)
     row, curve = run(study, task, _problems[key])
-    return encode(row, curve, study=study.identity, task=task.name, version=__version__)
+    about = {"study": study.identity, "task": task.name, "setting": what.key, "source": what.source}
+    return encode(row, curve, **about, version=__version__)
 
 
 def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any], dict[str, Any]]:
     """The row of one realisation, and its curve."""
-    setting = study.settings[task.setting]
+    setting = study.setting(task.setting)
     world, own = seeds(study, task)
     agent = build_agent(study, setting, problem, own, allow_code=True)
     begin = time.perf_counter()
@@ -49,21 +51,24 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         played = simulate(problem, agent, study.length, world)
         steps, episodes = study.length, len(played.decisions)
     seconds = time.perf_counter() - begin
-    given = study.agents[setting.agent].parameters
+    given = setting.spec.parameters
     amounts = {name: given[name] for name in ("tolerance", "allowance", "floor", "checkpoints") if name in given}
     result: Any = evaluate(played, problem, setting.alpha, **amounts)
     conservative, budget = baseline_play(played), budgets(played)
     drawn, expected, of_decisions = regrets(result)
     by_decisions: Margin | None = result.by_decisions if isinstance(result, Evaluation) else result.decisions
+    by_episode: Margin | None = getattr(result, "each", None)
+    others = {PREFIXES[DECISIONS]: by_decisions, PREFIXES[EACH]: by_episode}
     by_replay: Margin | None = result if can_replay(result) else None
     condition = getattr(agent, "condition", None)
     row = {
+        "problem": setting.on,
         "agent": setting.agent,
         "label": setting.label,
         "alpha": setting.alpha,
         "setting": task.setting,
         "realisation": task.realisation,
-        "seed": f"{study.seed}/{task.setting}/{task.realisation}",
+        "seed": f"{setting.seed}/{task.setting}/{task.realisation}",
         "steps": steps,
         "episodes": episodes,
         "baseline_steps": int(conservative[-1]),
@@ -71,10 +76,15 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "regret": float(drawn[-1]),
         "pseudo_regret": None if by_replay is None else float(expected[-1]),
         "decisions_regret": None if study.episodes is not None else float(of_decisions[-1]),
-        "condition": condition if condition in CONDITIONS else None,
+        "condition": condition if condition in (*CONDITIONS, EACH) else None,
         **judged(by_replay, study.initial),
-        **{f"{DECISIONS}_{name}": value for name, value in judged(by_decisions, study.initial).items()},
+        **{
+            f"{own}{name}": value
+            for own, margin in others.items()
+            for name, value in judged(margin, study.initial).items()
+        },
         "seconds": seconds,
+        "version": __version__,
     }
     ends = study.recorded
     last = ends - 1
@@ -84,7 +94,7 @@ def run(study: StudySpec, task: Task, problem: Problem) -> tuple[dict[str, Any],
         "pseudo_regret": expected[last],
         "decisions_regret": of_decisions[last],
         **margins(by_replay, ends),
-        **{f"{DECISIONS}_{name}": values for name, values in margins(by_decisions, ends).items()},
+        **{f"{own}{name}": values for own, margin in others.items() for name, values in margins(margin, ends).items()},
         "budget": budget[last],
         "baseline_steps": conservative[last],
     }

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from surefooted.pages import figure, page, table, text
-from surefooted.studies.columns import AMOUNTS, DECISIONS, judged_by, kept
-from surefooted.studies.figures import make_figures
+from surefooted.studies.columns import PREFIXES, judged_by, kept
+from surefooted.studies.figures import file_names, make_figures
 from surefooted.studies.results import Results
-from surefooted.studies.spec import Setting
-from surefooted.studies.statistics import cell, interval, shown
+from surefooted.studies.settings import Setting
+from surefooted.studies.statistics import interval
 from surefooted.studies.statistics import table as summaries_of
+from surefooted.studies.tables import THIN_SPACE, of_comparisons, of_settings
+from surefooted.studies.validity import unproved
 from surefooted.tables.files import write
 
 CAPTIONS = {
@@ -25,7 +27,6 @@ CAPTIONS = {
     "baseline-share": "Share of steps or episodes played with the baseline.",
     "problem": "The problem: its baseline and an optimal policy.",
 }
-THIN_SPACE = "\u202f"  # between thousands
 
 
 def make_report(results: Results, out: str | Path | None = None, drawn: Sequence[Path] | None = None) -> Path:
@@ -36,8 +37,8 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     - `drawn`: the files of the figures, if `make_figures` has drawn them already.
     """
     path = Path(out) if out is not None else results.path / "report.html"
-    figures = {p.stem: p for p in drawn or () if p.suffix == ".png"}
-    figures = figures or {p.stem: p for p in make_figures(results, formats=("png",))}
+    pictures = {p.stem: p for p in drawn or () if p.suffix == ".png"}
+    pictures = pictures or {p.stem: p for p in make_figures(results, formats=("png",))}
     study, rows, body = results.study, summaries_of(results), []
     body.append(f"<h1>{text(study.title or study.name)}</h1>")
     length = f"{study.length:,}".replace(",", THIN_SPACE)
@@ -46,11 +47,15 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
     about = f"Unfinished: {done} of {asked} runs of {about}" if done < asked else about
     body.append(f"<p class=soft>{text(about)}</p><p>{text(study.about)}</p>")
     body.append(f"<p>{text(_verdict(rows))}</p>")
-    body.append("<h2>Results</h2>" + _results(rows, results))
-    body.append("<div class=figures>")
-    body += [figure(figures[name].read_bytes(), caption) for name, caption in CAPTIONS.items() if name in figures]
+    body += [f"<p>{text(line)}</p>" for line in unproved(rows)]
+    body.append("<h2>Results</h2>" + _results(rows, results) + _comparisons(results))
+    for on, prefix in file_names(results).items():
+        body.append((f"<h3>{text(on)}</h3>" if prefix else "") + "<div class=figures>")
+        shown = {f"{prefix}{name}": caption for name, caption in CAPTIONS.items()}
+        body += [figure(pictures[name].read_bytes(), said) for name, said in shown.items() if name in pictures]
+        body.append("</div>")
     notes = [*results.remarks, *([results.lack] if results.lack else [])]
-    body.append("</div>" + "".join(f"<p class=soft>{text(note)}</p>" for note in notes))
+    body += [f"<p class=soft>{text(note)}</p>" for note in notes]
     body.append("<h2>The paper's numbers beside ours</h2>" + _claims(results))
     body.append("<h2>What was run</h2><pre>" + text(study.to_toml()) + "</pre>")
     body.append("<h2>How to run it again</h2>" + _again(results))
@@ -60,7 +65,7 @@ def make_report(results: Results, out: str | Path | None = None, drawn: Sequence
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     """Which settings violated the condition, in a few sentences."""
-    conditions = [judged_by(row["condition"], row["runs_violated"]) for row in rows]
+    conditions = [row.get("judged_by") or judged_by(row["condition"], row["runs_violated"]) for row in rows]
     judged = [(row, row[kept(condition, "runs_violated")]) for row, condition in zip(rows, conditions, strict=True)]
     broken = [(row["setting"], bad, row["realisations"]) for row, bad in judged]
     guilty = [f"{label} in {bad} of {runs} runs" for label, bad, runs in broken if bad]
@@ -68,8 +73,8 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     said = [f"The condition is violated by {'; '.join(guilty)}." if guilty else "The condition is never violated."]
     if guilty and clean:
         said.append(f"It is never violated by {'; '.join(clean)}.")
-    if any(row["condition"] == DECISIONS for row in rows):
-        said.append("Each agent is judged by the condition that it keeps; those that keep none are judged by replay.")
+    if any(row["condition"] in PREFIXES for row in rows):
+        said.append("Each agent is judged by the condition that it keeps; one that keeps none as the table says.")
     if silent := [row["setting"] for row in rows if row["runs_violated"] is None]:
         said.append(f"These do not say which policies they follow and are judged by decisions: {'; '.join(silent)}.")
     return " ".join(said)
@@ -77,23 +82,28 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
 
 def _results(rows: list[dict[str, Any]], results: Results) -> str:
     """The table of the settings."""
-    summaries = shown(rows)
-    head = ["setting", "runs"]
-    for summary in summaries:
-        words = summary.heading.format(unit=results.study.unit)
-        head.append(results.in_unit(words) if summary.name in AMOUNTS else words)
-    lines = [
-        [row["setting"], str(row["realisations"]), *(cell(s, row, THIN_SPACE, "\u00a0") for s in summaries)]
-        for row in rows
-    ]
     note = "Mean ± half-width of its 95 % confidence interval (Student's t); the smallest margin is over all runs."
-    return table(head, lines) + f"<p class=soft>{text(note)}</p>"
+    return table(*of_settings(rows, results)) + f"<p class=soft>{text(note)}</p>"
+
+
+def _comparisons(results: Results) -> str:
+    """The table of paired comparisons, if there is anything to compare."""
+    head, lines = of_comparisons(results)
+    if not lines:
+        return ""
+    worlds = "one seed for what the problem draws" if results.study.paired else "seeds of their own"
+    note = (
+        "Pairs are runs of the same realisation; "
+        f"in this study they have {worlds}. All intervals of a problem hold together with probability 95 % "
+        "(Student's t, Bonferroni)."
+    )
+    return "<h2>Paired comparisons</h2>" + table(head, lines) + f"<p class=soft>{text(note)}</p>"
 
 
 def _claims(results: Results) -> str:
     """Every number that the paper prints, our number, and a note on the difference."""
     rows = []
-    for fact in results.truth.printed if results.truth is not None else ():
+    for fact in (fact for truth in results.truths.values() for fact in truth.printed):
         differs = "" if fact.ours == f"{fact.paper:g}" else "The paper does not define its problem completely."
         rows.append([fact.words, f"{fact.paper:g}", fact.ours, differs])
     for claim in results.study.claims:

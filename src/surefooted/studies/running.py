@@ -9,16 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from surefooted import own_code
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies import lock
 from surefooted.studies.attempts import Failure, LostCluster, Outcome
 from surefooted.studies.building import check
-from surefooted.studies.display import Display
+from surefooted.studies.display import Display, in_notebook
 from surefooted.studies.engines import engine
 from surefooted.studies.folder import Folder
 from surefooted.studies.results import Results
 from surefooted.studies.spec import StudySpec, Task, tasks
 from surefooted.studies.truth import Truth
+from surefooted.studies.warming import warm_up
 from surefooted.tables.files import write
 
 
@@ -38,7 +40,7 @@ def run_study(
     shard: tuple[int, int] = (1, 1),
     resume: bool = True,
     allow_code: bool = False,
-    quiet: bool = True,
+    quiet: bool | None = None,
 ) -> Results:
     """Run a study in a directory and return its results; runs that are finished already are kept.
 
@@ -50,7 +52,7 @@ def run_study(
     - `shard`: (i, n) runs only every n-th run, starting with the i-th.
     - `resume`: False refuses a directory that holds the same study already.
     - `allow_code`: True runs the code that the study names as `package.module:name`; it can do whatever you can do.
-    - `quiet`: False shows progress.
+    - `quiet`: False shows progress; by default only notebooks do.
 
     >>> import surefooted as sf
     >>> agents = {"ucrl2": {"kind": "UCRL2"}}
@@ -64,10 +66,13 @@ def run_study(
     jobs = _cores() if jobs is None else jobs
     if jobs < 1:
         raise InvalidInput("this study cannot be run", [f"jobs {jobs} must be at least 1"])
-    wanted = tasks(study, shard)
+    tasks(study, shard)  # a shard that does not exist is refused before anything is written
     play = engine(engine_name)
-    problem = check(study, allow_code)
+    problems = check(study, allow_code)
+    if study.code:
+        study = study.changed(sources={name: own_code.source(name) for name in study.code})
     folder = Folder.admit(out, study, resume)
+    wanted, study = tasks(folder.study.changed(realisations=study.realisations), shard), folder.study
     again = ["surefooted", "run", str(folder.path / "study.toml"), "--out", str(folder.path)]
     again += ["--engine", engine_name] if engine_name != "local" else []
     again += ["--address", address] if address is not None else []
@@ -75,23 +80,28 @@ def run_study(
     again += ["--allow-code"] if study.code else []
     with lock.writing(folder.path, shard):
         folder.begin()
-        truth = folder.truth()
-        if truth is None:
-            truth = Truth.of(study, problem)
-            folder.save_truth(truth)
+        truths = folder.truths()
+        for on, problem in problems.items():
+            if on not in truths:
+                truths[on] = Truth.of(study, problem)
+                folder.save_truth(on, truths[on])
+        folder.recall()
         done, damaged = folder.finished(wanted)
         todo = [task for task in wanted if task not in done]
-        display = Display(study, todo, done, quiet)
+        display = Display(study, todo, done, not in_notebook() if quiet is None else quiet)
         folder.remarks += [f"{fault}; this run is repeated" for fault in damaged]
         for line in folder.remarks:
             display.say(line)
-        outcomes = play(study, todo, min(jobs, max(1, len(todo))), address) if todo else iter(())
+        jobs = min(jobs, max(1, len(todo)))
+        if jobs > 1 and engine_name == "local":
+            warm_up(study, problems)
+        outcomes = play(study, todo, jobs, address) if todo else iter(())
         failures = _collect(outcomes, folder, display, again)
         with lock.replacing_tables(folder.path):
             tables = folder.combine()
     if failures:
         raise SurefootedError(_report(study, folder, failures))
-    return Results.of(folder, tables, truth)
+    return Results.of(folder, tables, truths)
 
 
 def _collect(outcomes: Iterator[Outcome], folder: Folder, display: Display, again: list[str]) -> dict[Task, Failure]:
@@ -171,7 +181,7 @@ def _report(study: StudySpec, folder: Folder, failures: dict[Task, Failure]) -> 
     shown: Sequence[tuple[Task, Failure]] = list(failures.items())[:5]
     lines = [f"{len(failures)} runs failed; the others are kept in {folder.path}"]
     for task, failure in shown:
-        label = study.settings[task.setting].label
+        label = study.setting(task.setting).label
         where = _errors(folder) / f"{task.name}.txt"
         lines.append(f"  - {label}, realisation {task.realisation}: {failure.reason} (more in {where})")
     return "\n".join(lines)

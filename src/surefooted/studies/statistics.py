@@ -1,13 +1,17 @@
 """Statistics over the realisations of each setting: means with confidence intervals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from surefooted.studies.columns import SUMMARIES, Summary
+from surefooted.studies.columns import DECISIONS, SUMMARIES, Summary
 from surefooted.studies.results import Results
+from surefooted.studies.validity import proof
 from surefooted.tables.space import Floats
+
+REGRETS = {"pseudo_regret": "regret", "decisions_regret": "regret of decisions"}  # on the axis
 
 
 def interval(values: Floats) -> tuple[Floats, Floats]:
@@ -19,14 +23,25 @@ def interval(values: Floats) -> tuple[Floats, Floats]:
     return mean, stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
 
 
+def regret_column(several: Sequence[Results]) -> str:
+    """The expected regret by replay, or that of decisions if an agent decides step by step: a replay misjudges it."""
+    settings = [(results, setting) for results in several for setting in results.settings]
+    step_by_step = any(results.judged_by(setting) == DECISIONS for results, setting in settings)
+    known = step_by_step and all(np.isfinite(r.curve(s, "decisions_regret")[1]).all() for r, s in settings)
+    return "decisions_regret" if known else "pseudo_regret"
+
+
 def table(results: Results) -> list[dict[str, Any]]:
     """One row per setting: its label and α, the number of its runs, and each of `columns.SUMMARIES` by its key.
 
-    The half-width of a mean's interval has the mean's key with `_half`.
+    `judged_by` is the condition that it is judged by, `proof` says whether what it promises is proved. The half-width
+    of a mean's interval has the mean's key with `_half`.
     """
     rows = []
+    judged = results.conditions
     for setting in results.settings:
-        row: dict[str, Any] = {"setting": setting.label, "alpha": setting.alpha}
+        row: dict[str, Any] = {"setting": results.words(setting), "problem": setting.on, "alpha": setting.alpha}
+        row |= {"judged_by": judged[setting.index], "proof": proof(setting, results.condition(setting))}
         row["realisations"] = len(results.column(setting, "setting"))
         for summary in SUMMARIES:
             values = results.column(setting, summary.name)

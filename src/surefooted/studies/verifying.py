@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from surefooted.errors import UnreadableFile
+from surefooted.studies import growth
 from surefooted.studies.folder import Folder
 from surefooted.studies.parts import NO_DIGEST, UNREADABLE, Part, Tables, combined, completed, digest, fault
 from surefooted.studies.spec import Task, tasks
@@ -44,7 +45,10 @@ def _parts(folder: Folder) -> tuple[dict[Task, Part], list[str]]:
     parts, faults = folder.finished(every)
     faults += [f"{folder.file(task)} {NO_DIGEST}" for task, part in parts.items() if not part.has_digest]
     known = {task.name for task in every}
-    strange = [file for file in sorted(folder.parts.glob("*.parquet")) if file.stem not in known]
+    ours = {task.setting for task in every}
+    others = {f"{number:03d}" for number in (folder.study.numbers or {}).values() if number not in ours}
+    found = [file for file in sorted(folder.parts.glob("*.parquet")) if file.stem not in known]
+    strange = [file for file in found if file.stem.partition("-")[0] not in others]  # others: settings left out
     return parts, faults + [f"{file} is not a run of the study" for file in strange]
 
 
@@ -63,8 +67,9 @@ def _tables(folder: Folder, parts: dict[Task, Part]) -> list[str]:
         return faults
     try:
         ours = completed(*combined([*parts.values()], folder.study.identity))
-        for name, table, made in zip(Tables._fields, completed(*read), ours, strict=True):
-            if digest({}, table) != digest({}, made):
+        for name, table, made in zip(Tables._fields, read, ours, strict=True):
+            there = [column for column in made.column_names if column in table.column_names]  # older: not all
+            if digest({}, table.select(there)) != digest({}, made.select(there)):
                 faults.append(f"{folder.path / name}.parquet does not hold the runs that are in the parts")
     except UNREADABLE as error:
         faults.append(f"the tables in {folder.path} are damaged: {error}")
@@ -72,9 +77,11 @@ def _tables(folder: Folder, parts: dict[Task, Part]) -> list[str]:
 
 
 def _truth(folder: Folder) -> list[str]:
-    """What is wrong with truth.npz."""
-    try:
-        folder.read_truth()
-    except UnreadableFile as error:
-        return [str(error)]
-    return []
+    """What is wrong with the files of what is true of the problems."""
+    faults = []
+    for on in growth.problem_keys(folder.study):
+        try:
+            folder.read_truth(on)
+        except UnreadableFile as error:
+            faults.append(str(error))
+    return faults

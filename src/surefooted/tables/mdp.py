@@ -16,6 +16,8 @@ from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Bools, Floats, Ints, Space
 from surefooted.tables.transitions import REFUSED, Entries, hint, mean_rewards, row_faults, sorted_rows
 
+AT_ONCE = 65_536  # pairs that are checked together: a table may have hundreds of megabytes
+
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP(FrozenArrays):
@@ -278,16 +280,27 @@ def _faults(mdp: TabularMDP) -> list[str]:
         return [f"next_state {mdp.next_state.shape} and p {mdp.p.shape} must be of one length"]
     if mdp.next_ptr[0] != 0 or mdp.next_ptr[-1] != mdp.p.size or np.any(np.diff(mdp.next_ptr) < 0):
         return [f"next_ptr must rise from 0 to the number of transitions, {mdp.p.size}"]
-    row = np.repeat(np.arange(space.n_pairs), np.diff(mdp.next_ptr))
-    pair_s, pair_a = space.pair_state, space.pair_action
-    entries = Entries(pair_s, pair_a, mdp.r, row, mdp.next_state, mdp.p)
-    faults = row_faults(entries, space.n_states, (space.low, space.high))
-    for i in np.flatnonzero(mdp.p == 0):
-        pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
-        faults.append(f"{pair}: probability 0 of state {mdp.next_state[i]}, which must not be stored")
-    for i in np.flatnonzero((np.diff(row) == 0) & (np.diff(mdp.next_state) <= 0)):
-        pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
-        faults.append(f"{pair}: successors {mdp.next_state[i]}, {mdp.next_state[i + 1]} do not increase")
+    faults = [fault for first in range(0, space.n_pairs, AT_ONCE) for fault in _faults_of_pairs(mdp, first)]
     if not (np.isfinite(mdp.reward_offset) and np.isfinite(mdp.reward_scale) and mdp.reward_scale > 0):
         faults.append(f"reward units {mdp.reward_offset} + {mdp.reward_scale} r are not finite and increasing")
+    return faults
+
+
+def _faults_of_pairs(mdp: TabularMDP, first: int) -> list[str]:
+    """The faults of the rows and rewards of AT_ONCE pairs."""
+    space, pairs = mdp.space, slice(first, first + AT_ONCE)
+    ptr = mdp.next_ptr[first : first + AT_ONCE + 1]
+    row, y, p = (
+        np.repeat(np.arange(ptr.size - 1), np.diff(ptr)),
+        mdp.next_state[ptr[0] : ptr[-1]],
+        mdp.p[ptr[0] : ptr[-1]],
+    )
+    pair_s, pair_a = space.pair_state[pairs], space.pair_action[pairs]
+    faults = row_faults(Entries(pair_s, pair_a, mdp.r[pairs], row, y, p), space.n_states, (space.low, space.high))
+    for i in np.flatnonzero(p == 0):
+        pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
+        faults.append(f"{pair}: probability 0 of state {y[i]}, which must not be stored")
+    for i in np.flatnonzero((np.diff(row) == 0) & (np.diff(y) <= 0)):
+        pair = f"state {pair_s[row[i]]}, action {pair_a[row[i]]}"
+        faults.append(f"{pair}: successors {y[i]}, {y[i + 1]} do not increase")
     return faults
