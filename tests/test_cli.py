@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import surefooted as sf
 from surefooted.cli import main
+from surefooted.gym.registration import IDS
 
 
 def run(*arguments, code=0):
@@ -24,6 +25,7 @@ def test_problems_are_listed_for_people_and_for_machines():
     listed = json.loads(run("problems", "--json").stdout)
     assert [row["name"] for row in listed] == list(sf.problems.ALL)
     assert all(name in text for name in sf.problems.ALL)
+    assert list(IDS) == list(sf.problems.ALL)
     assert listed[0]["gymnasium"] == "surefooted/Inventory-v0"
 
 

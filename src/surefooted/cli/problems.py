@@ -43,6 +43,10 @@ def problems(
 ) -> None:
     """List the problems, or show the problem NAME or the problem file NAME.toml.
 
+    The list says how hard each problem is. "To gain" is what an optimal policy earns more than the baseline. "Span" is
+    that of the optimal bias or values. "Smallest gap" is the smallest loss of an action that is not optimal. "Reserve"
+    is the largest loss of one departure from the baseline, in steps (or episodes) of what the baseline earns.
+
     A problem is shown with its sizes, gains, spans and diameters, beside the numbers that the paper prints.
 
     \b
@@ -139,33 +143,42 @@ def _show(
 
 
 def _print_list(as_json: bool) -> None:
-    """Print each problem with its size."""
+    """Print what each problem is, and how hard: facts that come with the package, so that nothing is computed."""
+    import json
+
+    from surefooted.evaluation.summary import LISTED
     from surefooted.gym.registration import IDS
     from surefooted.problems import ALL
+    from surefooted.problems.extras import EXTRAS
 
+    facts: dict[str, dict[str, Any]] = json.loads(LISTED.read_text(encoding="utf-8"))
     rows = []
     for name, function in ALL.items():
-        problem = function()
         about = (sys.modules[function.__module__].__doc__ or "").splitlines()[0]
-        rows.append(
-            {
-                "name": name,
-                "n_states": problem.space.n_states,
-                "n_pairs": problem.space.n_pairs,
-                "horizon": problem.horizon,
-                "gymnasium": IDS[name],
-                "about": about.rstrip("."),
-            }
-        )
+        more = {"gymnasium": IDS[name], "extra": EXTRAS.get(name), "about": about.rstrip(".")}
+        rows.append({"name": name} | facts[name] | more)
     if as_json:
         print_json(rows)
         return
-    table = [["problem", "states", "pairs", "kind", "what it is"]]
+    table, hard = [["problem", "states", "pairs", "kind", "what it is"]], [_HARDNESS]
     for row in rows:
         kind = "average reward" if row["horizon"] is None else f"horizon {row['horizon']}"
-        table.append([str(row[key]) for key in ("name", "n_states", "n_pairs")] + [kind, str(row["about"])])
+        extra = f" (extra: {row['extra']})" if row["extra"] else ""
+        table.append([str(row[key]) for key in ("name", "n_states", "n_pairs")] + [kind, f"{row['about']}{extra}"])
+        gained = "–" if row["to_gain"] is None else f"{row['to_gain']:.1%}"
+        numbers = [_short(row[key]) for key in ("span", "diameter", "smallest_gap", "reserve")]
+        hard.append([str(row["name"]), _short(row["baseline"]), _short(row["optimal"]), gained, *numbers])
     print_table(table, right={1, 2})
+    click.echo()
+    print_table(hard, right=set(range(1, len(_HARDNESS))))
     click.echo("\nsurefooted problems NAME shows one of them.", err=True)
+
+
+_HARDNESS = ["problem", "baseline earns", "optimal", "to gain", "span", "diameter", "smallest gap", "reserve"]
+
+
+def _short(value: Any) -> str:
+    return "–" if value is None else str(value) if isinstance(value, str) else f"{value:.4g}"
 
 
 def _parameters(name: str, settings: Iterable[str]) -> dict[str, Any]:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surefooted.cli.output import print_json, print_table
+from surefooted.cli.suites import reproduce_suite
 from surefooted.errors import InvalidInput
 from surefooted.studies.paper import NAMES
+from surefooted.studies.suites import NAMES as SUITES
 
 if TYPE_CHECKING:
     from surefooted.studies.results import Results
+    from surefooted.studies.spec import StudySpec
 
 _REPAIR = "Run the study again: damaged runs are repeated, and the tables are made from the parts."
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
@@ -79,8 +82,8 @@ def run(study: Path, **options: Any) -> None:
     _run(study, RunOptions(**options))
 
 
-@click.command(epilog=f"The studies: {', '.join(NAMES)}.")
-@click.argument("experiment", type=click.Choice(NAMES), metavar="EXPERIMENT")
+@click.command(epilog=f"The studies: {', '.join(NAMES)}. Many problems in one table and figure: {', '.join(SUITES)}.")
+@click.argument("experiment", type=click.Choice([*NAMES, *SUITES]), metavar="EXPERIMENT")
 @_run_options
 def reproduce(experiment: str, **options: Any) -> None:
     """Run a study of this package; draw its figures and report.
@@ -91,6 +94,9 @@ def reproduce(experiment: str, **options: Any) -> None:
     surefooted reproduce inventory
     surefooted reproduce gridworld --realisations 5 --out results/grid
     """  # noqa: D301 click reads the escape
+    if experiment in SUITES:
+        reproduce_suite(experiment, RunOptions(**options))
+        return
     results = _run(experiment, RunOptions(**options))
     if results is None:
         return
@@ -180,25 +186,40 @@ COMMANDS = (run, reproduce, figures, report, compare, verify)
 
 def _run(source: str | Path, options: RunOptions) -> "Results | None":
     """Run a study and print its table; the results, or None if only a shard of the study was run."""
-    from surefooted.own_code import permit
     from surefooted.studies.reading import read
-    from surefooted.studies.running import Interrupted, run_study
-    from surefooted.studies.spec import tasks
     from surefooted.studies.statistics import table
 
     overrides = options.overrides
     if options.realisations is not None:
         overrides = (*overrides, f"realisations={options.realisations}")
     study = read(source, overrides)
+    results = run_one(study, str(source), options, options.out or Path("results") / study.name)
+    if results is None:
+        return None
+    rows = table(results)
+    if options.as_json:
+        settings = [_without_nan(row) for row in rows]
+        print_json({"study": study.name, "directory": str(results.path), "settings": settings})
+    else:
+        _print_settings(rows, [results])
+    return results if _shard(options.shard)[1] == 1 else None
+
+
+def run_one(study: "StudySpec", source: str, options: RunOptions, out: Path) -> "Results | None":
+    """Run a study; None if there is nothing to run in the shard."""
+    from surefooted.own_code import permit
+    from surefooted.studies.running import Interrupted, run_study
+    from surefooted.studies.spec import tasks
+
     shard = _shard(options.shard)
     if not tasks(study, shard):
         click.echo(f"There is nothing to run in shard {options.shard}.", err=True)
         return None
-    permit(str(source), study.code, options.allow_code, lambda line: click.echo(line, err=True))
+    permit(source, study.code, options.allow_code, lambda line: click.echo(line, err=True))
     try:
-        results = run_study(
+        return run_study(
             study,
-            options.out or Path("results") / study.name,
+            out,
             jobs=options.jobs,
             engine_name=options.engine,
             address=options.address,
@@ -210,13 +231,6 @@ def _run(source: str | Path, options: RunOptions) -> "Results | None":
     except Interrupted as stop:
         click.echo(str(stop), err=True)
         raise SystemExit(128 + stop.number) from None  # as a shell reports the signal
-    rows = table(results)
-    if options.as_json:
-        settings = [_without_nan(row) for row in rows]
-        print_json({"study": study.name, "directory": str(results.path), "settings": settings})
-    else:
-        _print_settings(rows, [results])
-    return results if shard[1] == 1 else None
 
 
 def _say_lack(results: "Results") -> None:

@@ -1,15 +1,21 @@
 """The facts about a problem: sizes, gains or values of an optimal policy and of the baseline, diameters."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from surefooted import solve
 from surefooted.errors import NoSingleGain
+from surefooted.evaluation.hardness import hardness
 from surefooted.problems import Problem
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.money import Money
 
 DIAMETERS = 300  # by default, diameters are computed for at most this many states
+LISTED = Path(__file__).with_name("listed.json")  # what `surefooted problems` lists; benchmarks/hardness.py writes it
+DIGITS = 6  # of the numbers in it
 
 Value = float | int | str | None
 Progress = Callable[[str, int, int], None]
@@ -50,7 +56,47 @@ def of_problem(problem: Problem, diameters: bool | None = None, progress: Progre
         facts.append(
             Fact("baseline_span", "baseline's span sp(h_b)", evaluated.span, paper.get("baseline span"), money)
         )
-    return facts + _diameters(mdp, diameters, progress)
+    return facts + _hardness(problem) + _diameters(mdp, diameters, progress)
+
+
+def listed(problem: Problem) -> dict[str, Any]:
+    """What the list of problems says of one: a few of its facts, rounded, with "inf" for an infinite diameter."""
+    mdp, horizon, measured = problem.mdp, problem.horizon, hardness(problem)
+    if horizon is None:
+        best = float(solve.optimal_gain(mdp).gains[problem.start])
+        played = float(solve.gain_and_bias(mdp, problem.baseline).gains[problem.start])
+    else:
+        best = float(solve.optimal_values(mdp, horizon).values[0, problem.start])
+        played = float(solve.policy_values(mdp, problem.baseline, horizon)[0, problem.start])
+    numbers = {
+        "optimal": best,
+        "baseline": played,
+        "to_gain": measured.to_gain,
+        "span": measured.span,
+        "diameter": solve.diameter(mdp),
+        "smallest_gap": measured.smallest_gap,
+        "reserve": measured.reserve,
+    }
+    row: dict[str, Any] = {"n_states": mdp.n_states, "n_pairs": mdp.space.n_pairs, "horizon": horizon}
+    return row | {key: _rounded(value) for key, value in numbers.items()}
+
+
+def _rounded(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return None if value is None else float(f"{value:.{DIGITS}g}")
+    return "inf"
+
+
+def _hardness(problem: Problem) -> list[Fact]:
+    """How hard the problem is to explore, and safely so."""
+    measured = hardness(problem)
+    spent = "steps" if problem.horizon is None else "episodes"
+    facts = [Fact("to_gain", "more that an optimal policy earns, as a share", measured.to_gain)]
+    if problem.horizon is not None:
+        facts.append(Fact("optimal_span", "span of the optimal values", measured.span))
+    facts.append(Fact("smallest_gap", "smallest loss of a pair that is not optimal", measured.smallest_gap))
+    facts.append(Fact("reserve", f"reserve: worst departure, in baseline {spent}", measured.reserve))
+    return [fact for fact in facts if fact.value is not None]
 
 
 def of_table(mdp: TabularMDP, diameters: bool | None = None, progress: Progress | None = None) -> list[Fact]:

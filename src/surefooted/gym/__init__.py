@@ -20,7 +20,7 @@ _HOMES = {
     "Transcript": "surefooted.gym.bridge",
     "drive": "surefooted.gym.bridge",
     "make_problem": "surefooted.gym.environment",
-    "table": "surefooted.gym.importing",
+    "table": "surefooted.tables.toy_text",
 }
 
 __all__ = ["Bridge", "TabularEnv", "Transcript", "drive", "make_problem", "table"]
@@ -28,7 +28,7 @@ __all__ = ["Bridge", "TabularEnv", "Transcript", "drive", "make_problem", "table
 if TYPE_CHECKING:
     from surefooted.gym.bridge import Bridge, Transcript, drive
     from surefooted.gym.environment import TabularEnv, make_problem
-    from surefooted.gym.importing import table
+    from surefooted.tables.toy_text import table
 
 register_problems()
 

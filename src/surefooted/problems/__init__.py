@@ -6,17 +6,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefooted.errors import SurefootedError
+from surefooted.problems.cliff_walking import cliff_walking
+from surefooted.problems.deep_sea import deep_sea
+from surefooted.problems.double_chain import double_chain
+from surefooted.problems.forest import forest
+from surefooted.problems.frozen_lake import frozen_lake
 from surefooted.problems.garnet import garnet
 from surefooted.problems.gridworld import gridworld
+from surefooted.problems.icu_sepsis import icu_sepsis
 from surefooted.problems.inventory import inventory
 from surefooted.problems.maintenance import maintenance
+from surefooted.problems.planned_inventory import planned_inventory
 from surefooted.problems.problem import Problem
 from surefooted.problems.riverswim import riverswim
+from surefooted.problems.simple_grid import simple_grid
+from surefooted.problems.taxi import taxi
+from surefooted.problems.wet_chicken import wet_chicken
 
 if TYPE_CHECKING:
     from surefooted.problems.problem_file import ProblemFile
 
-__all__ = ["ALL", "Problem", "garnet", "gridworld", "inventory", "load", "maintenance", "make", "riverswim"]
+__all__ = [
+    "ALL",
+    "Problem",
+    "cliff_walking",
+    "deep_sea",
+    "double_chain",
+    "forest",
+    "frozen_lake",
+    "garnet",
+    "gridworld",
+    "icu_sepsis",
+    "inventory",
+    "load",
+    "maintenance",
+    "make",
+    "planned_inventory",
+    "riverswim",
+    "simple_grid",
+    "taxi",
+    "wet_chicken",
+]
 
 ALL: dict[str, Callable[..., Problem]] = {
     "inventory": inventory,
@@ -24,6 +54,16 @@ ALL: dict[str, Callable[..., Problem]] = {
     "gridworld": gridworld,
     "riverswim": riverswim,
     "garnet": garnet,
+    "forest": forest,
+    "double_chain": double_chain,
+    "deep_sea": deep_sea,
+    "wet_chicken": wet_chicken,
+    "simple_grid": simple_grid,
+    "frozen_lake": frozen_lake,
+    "cliff_walking": cliff_walking,
+    "taxi": taxi,
+    "planned_inventory": planned_inventory,  # with the extra stockpyl
+    "icu_sepsis": icu_sepsis,  # with the extra icu-sepsis
 }
 
 

@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from surefooted.errors import InvalidInput
+from surefooted.problems.baselines import nearest
 from surefooted.problems.problem import Problem, require
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.policy import Policy
 from surefooted.tables.reward_noise import Noise
-from surefooted.tables.space import Floats, Ints
+from surefooted.tables.space import Floats
 
 PAPER_MAP = """
 ...G
@@ -104,7 +105,8 @@ def gridworld(
     mdp = mdp if unit is not None else mdp.normalised()
     if baseline is None and rows == PAPER_MAP.split():
         baseline = PAPER_BASELINE
-    probabilities = _shortest_way(target, marks) if baseline is None else _arrows(baseline, rows, index)
+    goals, free = np.array([mark == "G" for mark in marks]), np.array([mark != "X" for mark in marks])
+    probabilities = nearest(target, goals, free) if baseline is None else _arrows(baseline, rows, index)
     is_paper = rows == PAPER_MAP.split() and horizon == 10
     return Problem(
         name="gridworld",
@@ -139,14 +141,3 @@ def _arrows(text: str, rows: list[str], index: dict[tuple[int, int], int]) -> Fl
     if faults:
         raise InvalidInput("this baseline does not fit its map", faults)
     return probabilities
-
-
-def _shortest_way(target: Ints, marks: list[str]) -> Floats:
-    """The probabilities [S, 4] of the shortest ways to a goal around the pits; uniform in cells without such a way."""
-    distance = np.where(np.array(marks) == "G", 0.0, np.inf)
-    free = np.array([mark != "X" for mark in marks])
-    for _ in marks:
-        distance = np.minimum(distance, 1 + np.where(free[target], distance[target], np.inf).min(axis=1))
-    onward = np.where(free[target], distance[target], np.inf)
-    best = (onward == onward.min(axis=1, keepdims=True)).astype(float)
-    return np.asarray(best / best.sum(axis=1, keepdims=True), dtype=np.float64)
