@@ -88,7 +88,7 @@ pythons: ## Play the golden runs and load the recorded states with every other P
 		echo "Python $$version"; NUMBA_CACHE_DIR=.versions/$$version/kernels .versions/$$version/bin/python -m pytest -q \
 			-p no:cacheprovider tests/test_golden.py tests/test_saving.py || exit 1; done
 
-mutants: $(VENV)/.developing ## Make 532 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
+mutants: $(VENV)/.developing ## Make 625 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
 
 docs: $(VENV)/.developing ## Build the documentation as a site in build/site, and check every link and formula
