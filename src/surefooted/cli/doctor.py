@@ -19,7 +19,7 @@ from surefooted import __version__
 from surefooted.cli.output import print_json, print_table
 
 LEAST_SPACE = 100e6  # bytes in the current directory
-_EXTRA = re.compile(r"extra\s*==\s*['\"](\w+)['\"]")
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
