@@ -117,3 +117,28 @@ def test_kernels_that_are_not_compiled_decide_the_same():
 if __name__ == "__main__":
     for name, value in digests(int(sys.argv[1]) if len(sys.argv) > 1 else 1).items():
         print(name, *value)
+
+
+WITHOUT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyarrow", "matplotlib", "PIL", "fontTools"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import surefooted as sf
+
+problem = sf.problems.riverswim()
+agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1)
+run = sf.simulate(problem, agent, steps=200)
+assert sf.evaluate(run, problem, alpha=0.1).violations == 0
+sf.live.open("here.db").close()
+"""
+
+
+def test_agents_and_stores_need_neither_pyarrow_nor_matplotlib(tmp_path):
+    """docs/containers.md, Size."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
