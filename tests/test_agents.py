@@ -612,8 +612,8 @@ def test_after_a_reset_an_optimist_goes_on_and_a_conservative_agent_refuses():
 def test_options_that_would_have_no_effect_are_refused():
     problem = two_actions()
     learner = UCRL2(problem.space)
-    with pytest.raises(InvalidInput, match="dynamic: a learner is given"):
-        CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, dynamic=True)
+    with pytest.raises(InvalidInput, match="bounded: a learner is given"):
+        CUCRL2(problem.space, baseline=adversarial.known(problem), alpha=0.1, learner=learner, bounded=False)
     with pytest.raises(InvalidInput, match="steps -1"):
         simulate(problem, learner, -1)
 

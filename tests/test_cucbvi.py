@@ -744,7 +744,7 @@ def test_settings_that_mean_nothing_are_refused_by_name(name):
 
 def test_options_that_do_not_exist_are_refused():
     case = some_case(1)
-    with pytest.raises(TypeError, match="optimism"):
+    with pytest.raises(InvalidInput, match="no argument 'optimism'"):
         CUCBVI(**settings_of(case, optimism=3))
 
 
@@ -824,7 +824,7 @@ BAD_STEPS = {
     "infinite": ("reward inf", lambda s, a, y: (s, a, float("inf"), y)),
     "too large": ("reward 99", lambda s, a, y: (s, a, 99.0, y)),
     "negative": ("reward -0.1", lambda s, a, y: (s, a, -0.1, y)),
-    "a word": ("reward much", lambda s, a, y: (s, a, "much", y)),
+    "a word": ("reward 'much' is a text", lambda s, a, y: (s, a, "much", y)),
     "nothing": ("reward None", lambda s, a, y: (s, a, None, y)),
     "another action": ("asked for action", lambda s, a, y: (s, 1 - a, 0.1, y)),
     "no action": ("is not available", lambda s, a, y: (s, 77, 0.1, y)),

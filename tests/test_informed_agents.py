@@ -867,7 +867,7 @@ def episodic_stock():
 @pytest.mark.parametrize("knowledge", ['["mechanics"]', '["rewards", "mechanics"]', '"successors"'])
 def test_a_study_tells_its_agents_what_it_says(kind, knowledge):
     study = study_of(kind, knowledge)
-    problem = building.check(study, allow_code=True)
+    (problem,) = building.check(study, allow_code=True).values()
     for setting in study.settings:
         agent = building.build_agent(study, setting, problem, np.random.SeedSequence(0), allow_code=True)
         assert (belief_of(agent).knowledge is not None) == (setting.agent == "told")
@@ -886,7 +886,7 @@ def test_a_study_with_knowledge_runs_and_its_resolved_text_is_the_same_study(tmp
 @pytest.mark.parametrize("kind", ["CUCRL2", "CUCBVI"])
 def test_a_study_gives_its_agents_a_log(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    problem = building.check(study_of(kind), allow_code=True)
+    (problem,) = building.check(study_of(kind), allow_code=True).values()
     optimist = UCRL2(problem.space) if problem.horizon is None else UCBVI(problem.space, problem.horizon)
     write_history(tmp_path / "log.csv", run_of(problem, optimist, 200, 1))
     study = study_of(kind, more='history = "log.csv"')
@@ -911,7 +911,7 @@ def test_a_study_takes_a_directory_of_logs_and_notices_a_change_in_it(tmp_path):
     text = 'name = "x"\nsteps = 50\nproblem = {name = "stock.npz"}\n[agents.a]\nkind = "UCRL2"\nhistory = "logs"\n'
     (tmp_path / "study.toml").write_text(text)
     study = studies.read(tmp_path / "study.toml")
-    problem = building.check(study, allow_code=True)
+    (problem,) = building.check(study, allow_code=True).values()
     agent = building.build_agent(study, study.settings[0], problem, np.random.SeedSequence(0), allow_code=True)
     assert agent.counts.total == 100
     (logs / ".hidden").write_text("no log")
@@ -1025,7 +1025,7 @@ def test_a_study_may_tell_the_noise_or_import_what_is_known(tmp_path, monkeypatc
     for name, knowledge in (("told", '["mechanics", "noise"]'), ("own", '"what_we_know:known"')):
         text += f'[agents.{name}]\nkind = "CUCRL2"\nbounded = false\nknowledge = {knowledge}\n'
     study = studies.parse(tomllib.loads(text))
-    problem = building.check(study, allow_code=True)
+    (problem,) = building.check(study, allow_code=True).values()
     told, own = (
         building.build_agent(study, s, problem, np.random.SeedSequence(0), allow_code=True) for s in study.settings
     )

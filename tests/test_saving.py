@@ -79,6 +79,8 @@ AGENTS = {
     "PSRLEpisodic": (sf.agents.PSRLEpisodic, episodes(sf.agents.PSRLEpisodic)),
     "CUCBVI": (sf.CUCBVI, episodes(sf.CUCBVI, **PER_EPISODE)),
     "CUCBVI, decisions": (sf.CUCBVI, episodes(sf.CUCBVI, **PER_EPISODE, condition="decisions")),
+    "StepMix": (sf.StepMix, episodes(sf.StepMix, **PER_EPISODE)),
+    "EpsMix": (sf.EpsMix, episodes(sf.EpsMix, **PER_EPISODE)),
     "Explorer": (
         sf.agents.Explorer,
         lambda learner=None, **o: sf.agents.Explorer(learner or UCBVILearner(SPACE, H), **o),

@@ -344,7 +344,9 @@ def test_a_directory_of_the_version_before_is_read_and_grows(tmp_path, ran):
     assert before.remarks == () and before.lack == "" and before.problems == ["riverswim"]
     ours = studies.run_study(study_of(name="old"), tmp_path / "new")
     kept = [name for name in before.runs.column_names if name not in ("problem", "seconds", "version")]
-    assert before.runs.select(kept).equals(ours.runs.select(kept))  # the seeds are the same
+    for name in kept:  # the seeds are the same; what is computed exactly may differ in its last digits
+        old, new = before.runs[name].to_pylist(), ours.runs[name].to_pylist()
+        assert new == (pytest.approx(old, abs=1e-8, nan_ok=True) if isinstance(old[0], float) else old), name
     ran.clear()
     agents = {"cucrl2": {"kind": "CUCRL2", "alpha": [0.4, 0.2]}, "ucrl2": ucrl2()}
     grown = studies.run_study(study_of(name="old", agents=agents), tmp_path / "out")
