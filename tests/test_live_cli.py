@@ -137,7 +137,7 @@ def test_many_outcomes_come_from_a_csv_file_as_an_office_writes_it(machine):
     assert "line 3: " in shown.output and "outside [-90, 100] €" in shown.output  # 1.000,5 is a thousand
     for line, number in ((6, "12.50"), (7, "1.000")):
         assert f"line {line}: this outcome cannot be told: reward '{number}'" in shown.output
-    assert "line 5: nothing was asked at site hall with key 'day 9'" in shown.output
+    assert "line 5: no such decision: nothing was asked at site hall with key 'day 9'" in shown.output
     again = "decision,reward,next_state\n" + f"{ids[0]},12.5,fine\n{ids[3]},7,\n"
     assert said("tell", "--csv", "-", stdin=again) == {"told": 1, "known": 1, "refused": []}
     run("export", "all.csv")
