@@ -91,7 +91,7 @@ pythons: ## Play the golden runs and load the recorded states with every other P
 mutants: $(VENV)/.developing ## Make 625 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
 
-docs: $(VENV)/.developing ## Build the documentation as a site in build/site, and check every link and formula
+docs: $(VENV)/.developing ## Build the documentation as a site in build/site, and check every link
 	@test -e $(VENV)/.docs || { $(PIP) --group docs && touch $(VENV)/.docs; }
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open build/site/index.html"
