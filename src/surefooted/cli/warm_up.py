@@ -66,7 +66,7 @@ def _kept(place: Path | None) -> tuple[int, int]:
 def _exact() -> None:
     from surefooted.evaluation.summary import of_problem
 
-    for name in sf.problems.ALL:
+    for name in ("inventory", "maintenance", "gridworld", "riverswim", "garnet", "deep_sea"):
         of_problem(sf.problems.make(name), diameters=True)
     large = sf.problems.garnet(700, 2, 5, seed=1)
     sf.solve.optimal_gain(large.mdp)
@@ -152,6 +152,12 @@ def _ucbvi() -> None:
         _play(replace(grid, baseline=policy), by_steps)
 
 
+def _mixing() -> None:
+    grid = sf.problems.gridworld()
+    for kind, learner, baseline in product((sf.StepMix, sf.EpsMix), _learners()[:1] + [None], _baselines(grid)):
+        _play(grid, kind(grid.space, HORIZON, baseline=baseline, alpha=ALPHA, learner=learner))
+
+
 def _knowledge() -> None:
     for problem, parts, confidence in product(_average_problems(), PARTS, BOXES):
         known, chosen = problem.knowledge(*parts.split()), getattr(sf.confidence, confidence)
@@ -207,6 +213,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "CUCRL2": _cucrl2,
     "PSRL": _psrl,
     "UCBVI, EULER and CUCB-VI": _ucbvi,
+    "StepMix and EpsMix": _mixing,
     "knowledge": _knowledge,
     "logs": _logs,
     "one step at a time": _live,
