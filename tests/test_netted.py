@@ -107,7 +107,7 @@ def test_no_bound_is_above_any_mdp_of_the_set(form, seed):
             told = Netted(known, baseline, H, theirs).compare(policy, kappa)  # the values of the starts are declared
             assert np.all(told.net[0] <= ours - kappa * theirs + 1e-9)
         gap.append(ours - theirs - netted.compare(policy).net[0])
-    assert np.min(gap) < 1.0  # some MDP comes near
+    assert np.min(gap) < 1.5  # some MDP comes near
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -82,11 +82,17 @@ def make_hostile(out):
     (out / "study.toml").write_text(study.to_toml())
     for part in (out / "parts").iterdir():
         table = pq.read_table(part)
-        content = json.loads(table.schema.metadata[b"surefooted"]) | {"study": study.identity}
+        (setting,) = study.settings
+        ours = {"study": study.identity, "setting": setting.key}
+        content = json.loads(table.schema.metadata[b"surefooted"]) | ours
         content["digest"] = parts.digest(content, table)
         pq.write_table(table.replace_schema_metadata({"surefooted": json.dumps(content)}), part)
     for name in ("runs.parquet", "curves.parquet"):
-        pq.write_table(parts.signed(pq.read_table(out / name), study.identity), out / name)
+        table = pq.read_table(out / name)
+        for column, word in (("problem", setting.on), ("label", setting.label)):
+            at, named = table.column_names.index(column), pa.array([word] * len(table), pa.string())
+            table = table.set_column(at, column, named)
+        pq.write_table(parts.signed(table, study.identity), out / name)
     stored = {name: value for name, value in np.load(out / "truth.npz").items() if name not in ("digest", "format")}
     stored["study"] = np.asarray(study.identity)
     np.savez(out / "truth.npz", digest=files.digest(stored), **stored)
