@@ -38,7 +38,7 @@ test: $(VENV)/.developing ## Run the tests (10 minutes)
 	@echo "Running the tests"
 	@$(PYTEST) -m "not slow"
 
-verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign, lowest versions (35 minutes)
+verify: $(VENV)/.developing ## Run all else that can break: slow tests, kill -9, Dask and Ray, a fifth of the campaign, lowest versions (an hour)
 	@for extra in dask ray postgres icu-sepsis stockpyl; do test -e $(VENV)/.$$extra && continue; \
 		{ $(PIP) --editable ".[$$extra]" && touch $(VENV)/.$$extra; } || echo "Skipped: $$extra cannot be installed here"; done
 	@sh tests/postgresql.sh

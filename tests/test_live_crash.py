@@ -173,7 +173,8 @@ def test_kill_at_random_times_under_load(anywhere):
         time.sleep(2 * rng.random())
         for process, line in zip(workers, first, strict=True):
             process.kill()
-            said = line + process.stdout.read()  # not communicate(), which forgets what readline() has read ahead
+            with process.stdout, process.stderr:
+                said = line + process.stdout.read()  # communicate() would forget what readline() has read ahead
             process.wait()
             lines += said[: said.rfind("\n") + 1].splitlines()  # a line without an end was being printed
     assert check_acknowledged(path, lines) > 100
