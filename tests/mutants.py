@@ -1,6 +1,7 @@
 """Mutation testing: mistakes that would break a guarantee, each made in a copy of the package; a test must notice each.
 
     python tests/mutants.py              # all of them, two at a time; the result goes to docs/mutants.md
+    python tests/mutants.py --new        # those without a row in docs/mutants.md, which is brought up to date
     python tests/mutants.py replay       # those whose place, text or mistake contains a word; no page is written
 
 A run can be interrupted: outcomes are kept in `.mutants/`, and a mutant that was killed is not tried again while its
@@ -183,7 +184,8 @@ def page(outcomes: list[Outcome]) -> str:
         "",
         "`make mutants` makes one mistake at a time in a copy of the package: a wrong constant, a dropped term, a",
         "bound from the wrong side, a forgotten reserve, a stale cache. The tests must notice each of them.",
-        "`tests/mutants.txt` lists the mistakes. This page is the result of the last run.",
+        "`tests/mutants.txt` lists the mistakes. Each row names the test that noticed a mistake when it was last",
+        "tried. `make mutants` tries all of them, `python tests/mutants.py --new` those that have no row.",
         "",
         f"**{len(outcomes) - len(rest)} of {len(outcomes)} mutants were killed.**",
     ]
@@ -199,8 +201,13 @@ def page(outcomes: list[Outcome]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Try the mutants that contain all of these words; the exit code."""
-    chosen = [m for m in read(LIST.read_text(encoding="utf-8")) if all(word in str(m) for word in words)]
+    """Try the mutants that contain all of these words, or those that are new; the exit code."""
+    everything = read(LIST.read_text(encoding="utf-8"))
+    before = killers(PAGE.read_text(encoding="utf-8"), ROOT / "tests") if PAGE.exists() else {}
+    if words == ["--new"]:
+        chosen = [m for m in everything if (m.where, m.mistake) not in before]
+    else:
+        chosen = [m for m in everything if all(word in str(m) for word in words)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies: Queue[Path] = Queue()
         for i in range(JOBS):
@@ -209,7 +216,6 @@ def main(words: list[str]) -> int:
                 shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copy2(ROOT / "pyproject.toml", copy)
             copies.put(copy)
-        before = killers(PAGE.read_text(encoding="utf-8"), ROOT / "tests") if PAGE.exists() else {}
         known = (before.get((m.where, m.mistake)) for m in chosen if kept(m) is None)
         tests = tuple(dict.fromkeys(test for test in known if test is not None))
         print(f"{len(chosen)} mutants. First {len(tests)} tests without any, which compiles the kernels.", flush=True)
@@ -231,8 +237,10 @@ def main(words: list[str]) -> int:
 
         with ThreadPoolExecutor(JOBS) as pool:
             outcomes = list(pool.map(outcome_of, chosen))
-    if not words:
-        PAGE.write_text(page(outcomes), encoding="utf-8")
+    if not words or words == ["--new"]:
+        tried = {outcome.mutant: outcome for outcome in outcomes}
+        rows = (tried.get(m) or Outcome(m, "killed", before[m.where, m.mistake]) for m in everything)
+        PAGE.write_text(page(list(rows)), encoding="utf-8")
     rest = [outcome for outcome in outcomes if outcome.fate != "killed"]
     print(f"\n{len(outcomes) - len(rest)} of {len(outcomes)} mutants killed.")
     for outcome in rest:
