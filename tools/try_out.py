@@ -38,17 +38,23 @@ def _itself(python: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _works(*command: str) -> bool:
-    return subprocess.run([*command, "-c", ""], capture_output=True).returncode == 0
-
-
 def with_few_rights(python: str) -> list[str]:
     """What runs a command as another user: who may read everything, if the interpreter stands in a home."""
     plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     reading = [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     if os.getuid() != 0 or shutil.which("setpriv") is None:
         return []
-    return next((prefix for prefix in (plain, reading) if _works(*prefix, python)), [])
+    prefix = next((prefix for prefix in (plain, reading) if _base(*prefix, python) == _base(python)), None)
+    if prefix is None:
+        raise SystemExit(f"as root, setpriv must be able to run {python} as another user")
+    return prefix
+
+
+def _base(*python: str) -> str:
+    """Where an interpreter has its library; "" if it cannot start itself again. Without rights it may find another."""
+    asked = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True); print(sys.base_prefix)"
+    done = subprocess.run([*python, "-c", asked], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def build() -> list[Path]:
