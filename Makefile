@@ -80,13 +80,8 @@ audit: $(VENV)/.developing ## Look up the installed packages in a database of vu
 	@$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit || echo "pip-audit cannot be installed here"
 	@$(BIN)/python tests/audit.py $(VENV)-audit/bin/pip-audit
 
-pythons: ## Play the golden runs and load the recorded states with every other Python that is here (2 minutes for each)
-	@for version in 3.11 3.12 3.13 3.14; do \
-		python$$version -c "" 2> /dev/null || { echo "Skipped: there is no Python $$version here"; continue; }; \
-		python$$version -m venv .versions/$$version && .versions/$$version/bin/pip install --quiet --editable . pytest hypothesis \
-			|| { echo "Skipped: the dependencies cannot be installed for Python $$version"; continue; }; \
-		echo "Python $$version"; NUMBA_CACHE_DIR=.versions/$$version/kernels .versions/$$version/bin/python -m pytest -q \
-			-p no:cacheprovider tests/test_golden.py tests/test_saving.py || exit 1; done
+pythons: $(VENV)/.developing ## Install the wheel and the source archive with every Python that is here, and use them with few rights (5 minutes for each)
+	@$(BIN)/python tools/try_out.py --golden
 
 mutants: $(VENV)/.developing ## Make 625 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py

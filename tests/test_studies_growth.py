@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import surefooted
 from surefooted import own_code, studies
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.studies import (
@@ -365,13 +366,14 @@ def test_a_directory_of_the_version_before_is_read_and_grows(tmp_path, ran):
 
 
 def test_runs_of_two_versions_of_the_package_are_told_apart(tmp_path, monkeypatch):
+    now = surefooted.__version__
     studies.run_study(study_of(), tmp_path / "out")
     monkeypatch.setattr("surefooted.studies.realisation.__version__", "9.9")
     found = studies.run_study(study_of(realisations=3), tmp_path / "out")
-    assert found.versions == {"0.1.0": 6, "9.9": 3}
-    said = "Different versions of surefooted made these runs, see the column `version`: 6 by 0.1.0, 3 by 9.9."
+    assert found.versions == {now: 6, "9.9": 3}
+    said = f"Different versions of surefooted made these runs, see the column `version`: 6 by {now}, 3 by 9.9."
     assert said in found.remarks and said in studies.load(tmp_path / "out").remarks
-    assert found.runs["version"].to_pylist() == ["0.1.0", "0.1.0", "9.9"] * 3
+    assert found.runs["version"].to_pylist() == [now, now, "9.9"] * 3
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ ELSEWHERE = {"benchmarks/README.md": "benchmarks.md", "CONTRIBUTING.md": "contri
 SHOWN = ("benchmarks/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 WORDS = re.compile(r"!?\[([^\[\]]*)\]\(gone:\)")
+PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+PARAMETER = re.compile(r"^((?:\w+, )*\w+) : ")
+TITLE = re.compile(r"^Examples?\n-+\n", re.MULTILINE)
 DOCTEST = re.compile(r"^( *)>>> (?:.*\n?)(?:^\1\S.*\n?)*", re.MULTILINE)
 
 
@@ -56,33 +59,41 @@ def moved(text: str, folder: Path) -> str:
 
 def reference() -> str:
     """A page with every public name."""
-    sys.path.insert(0, str(ROOT / "src"))
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
+    from public_names import public_names
+
     import surefooted
 
-    lines = ["# Python reference", "", "Every public name, with its parameters and an example.", ""]
-    for name, home in sorted(surefooted._HOMES.items()):
-        if home == "surefooted.problems":
-            home = "surefooted.problems.problem"
-        lines += [f"::: {home}.{name}", ""]
-    for name in sorted(surefooted._MODULES):
-        module = getattr(surefooted, name)
-        lines += [f"## surefooted.{name}", "", (module.__doc__ or "").strip().splitlines()[0], ""]
-        for public in getattr(module, "__all__", None) or sorted(vars(module)):
-            value = getattr(module, public)
-            where = getattr(value, "__module__", None) or ""
-            is_shown = callable(value) and where.startswith("surefooted.") and not public.startswith("_")
-            if is_shown and public not in surefooted._HOMES:
-                lines += [f"::: {where}.{public}", "    options:", "      heading_level: 3", ""]
+    lines, last = ["# Python reference", "", "Every public name, with its parameters and an example.", ""], ""
+    for group, name, value in public_names():
+        if group != last:
+            about = (getattr(surefooted, group).__doc__ or "").strip().splitlines()[0]
+            lines, last = [*lines, f"## surefooted.{group}", "", about, ""], group
+        lines += [f"::: {value.__module__}.{name}", *(["    options:", "      heading_level: 3"] if group else []), ""]
     return "\n".join(lines)
 
 
-class Examples(Extension):
-    """Shows the examples of docstrings as code."""
+class Docstrings(Extension):
+    """Docstrings as Markdown: parameters as a list, and examples as code."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
-        """Put a fence around every block of `>>>` lines."""
+        """Rewrite the docstring of a function, class or attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = DOCTEST.sub(_fenced, obj.docstring.value)
+            obj.docstring.value = DOCTEST.sub(_fenced, as_list(obj.docstring.value))
+
+
+def as_list(docstring: str) -> str:
+    """The docstring with its section of parameters as a list, and without the titles of sections."""
+    return TITLE.sub("", PARAMETERS.sub(_listed, docstring))
+
+
+def _listed(section: re.Match[str]) -> str:
+    lines = [PARAMETER.sub(_item, line) for line in section[1].splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _item(line: re.Match[str]) -> str:
+    return "- " + ", ".join(f"`{name}`" for name in line[1].split(", ")) + ": "
 
 
 def _fenced(block: re.Match[str]) -> str:

@@ -9,23 +9,16 @@ Each check yields sentences about what is stale. docs/maintaining.md says what a
 import re
 import subprocess
 import sys
-import tempfile
 import tomllib
-import venv
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
+from try_out import build, try_out
+
 ROOT = Path(__file__).parent.parent
 OLDEST = timedelta(days=90)  # of a long run whose numbers are published
 VERIFIED = ROOT / ".venv" / ".verified"  # `make verify` writes the commit here
-TRY_OUT = """
-import surefooted as sf
-problem = sf.problems.riverswim()
-agent = sf.CUCRL2(problem.space, baseline=sf.Baseline(problem.baseline), alpha=0.1)
-run = sf.simulate(problem, agent, steps=300)
-assert sf.evaluate(run, problem, alpha=0.1).violations == 0
-"""
 
 
 def git(*arguments: str) -> str:
@@ -63,9 +56,20 @@ def versions() -> Iterator[str]:
     tags = [tag.removeprefix("v") for tag in git("tag", "--list", "v*").splitlines()]
     if any(_key(tag) >= _key(now) for tag in tags):
         yield f"version {now} is not newer than the tags {', '.join(tags)}"
-    sections = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
-    if not re.fullmatch(re.escape(now) + r" - \d{4}-\d\d-\d\d", next(iter(sections), "")):
-        yield f"the first section of CHANGELOG.md must be `{now} - YYYY-MM-DD`"
+    yield from _changelog(now)
+
+
+def _changelog(now: str) -> Iterator[str]:
+    """Nothing is unreleased any more, and the dated section is that of this version, with the date of CITATION.cff."""
+    _, *sections = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)
+    if sections and sections[0].startswith("Unreleased"):
+        if sections.pop(0).strip() != "Unreleased":
+            yield "CHANGELOG.md has entries under Unreleased: move them to the section of the release"
+    dated = re.match(re.escape(now) + r" - (\d{4}-\d\d-\d\d)\n", sections[0] if sections else "")
+    if not dated:
+        yield f"the first section of CHANGELOG.md but Unreleased must be `{now} - YYYY-MM-DD`"
+    elif f'date-released: "{dated[1]}"' not in read("CITATION.cff"):
+        yield f"CITATION.cff has another date than CHANGELOG.md, {dated[1]}"
 
 
 def _key(version: str) -> tuple[int, ...]:
@@ -98,22 +102,6 @@ def numbers() -> Iterator[str]:
 CHECKS = (tree, versions, mutants, numbers)
 
 
-def build() -> list[Path]:
-    """The wheel and the source archive."""
-    subprocess.run([sys.executable, "-m", "build", "--outdir", "dist", "."], cwd=ROOT, check=True)
-    return sorted((ROOT / "dist").glob(f"surefooted-{version()}*"))
-
-
-def try_out(archive: Path) -> None:
-    """Install one of them into an empty environment, and use it there, away from the source."""
-    with tempfile.TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        python = f"{folder}/bin/python"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", archive], check=True)
-        for command in ([python, "-c", TRY_OUT], [f"{folder}/bin/surefooted", "doctor"]):
-            subprocess.run(command, cwd=folder, check=True)
-
-
 def main(arguments: list[str]) -> int:
     """Check, build, try out; the exit code."""
     stale = [f"{check.__name__}: {sentence}" for check in CHECKS for sentence in check()]
@@ -123,9 +111,9 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         print("Nothing is stale.")
         return 0
-    for archive in build():
-        try_out(archive)
-        print(f"{archive.name}: installed and used")
+    missing = try_out(build(), golden=True)
+    if missing:
+        print(f"Not tried, for want of the interpreter: Python {', '.join(missing)}")
     print(f"Left to do: git tag v{version()}, push the tag, and upload what is in dist.")
     return 0
 

@@ -9,7 +9,15 @@ _SHOWN = 50  # faults in the message; `.faults` has all of them
 
 
 class SurefootedError(Exception):
-    """The base class of all errors that this package raises on purpose; the message is for people."""
+    """The base class of all errors that this package raises on purpose; the message is for people.
+
+    >>> import surefooted as sf
+    >>> try:
+    ...     sf.problems.make("riverswin")
+    ... except sf.SurefootedError as error:
+    ...     print(error)
+    there is no problem 'riverswin'; did you mean 'riverswim'?
+    """
 
 
 class InvalidInput(SurefootedError, ValueError):
@@ -21,6 +29,10 @@ class InvalidInput(SurefootedError, ValueError):
     ... except sf.InvalidInput as error:
     ...     error.faults
     ('state 0, action 0: probabilities sum to 0.5, not 1', 'state 0, action 0: mean reward 2 outside [0, 1]')
+
+    - `what`: what is refused.
+    - `faults`: all the reasons, a sentence each.
+    - `hint`: what to do instead.
     """
 
     def __init__(self, what: str, faults: Iterable[str], hint: str = "") -> None:

@@ -18,6 +18,17 @@ from surefooted.sets.plausible import Plausible
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Space
 
+__all__ = [
+    "Plan",
+    "StagePlan",
+    "optimistic_gain",
+    "optimistic_values",
+    "policy_gain",
+    "policy_gains",
+    "policy_values",
+    "sampled_gain",
+]
+
 MOST_SWEEPS = 20_000  # of value iteration; after these, the bounds so far are the answer
 SAMPLE_SWEEPS = 1_000  # likewise, for an MDP that was drawn: a state that is hardly ever left may want many more
 
@@ -29,6 +40,15 @@ class Plan:
     """What value iteration found for `policy`: `lower` <= gain <= `upper`, and `bias`, v_n [S] after `sweeps` sweeps.
 
     The bounds always hold. `converged` is False if the sweeps ran out before upper - lower <= epsilon.
+
+    - `policy`, `lower`, `upper`, `bias`, `sweeps`, `converged`: as above.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> plausible = sf.confidence.likelihood(sf.Counts(problem.space), delta=0.05)
+    >>> plan = optimistic_gain(plausible, 1e-3)
+    >>> plan.lower <= plan.gain <= plan.upper, plan.converged
+    (True, True)
     """
 
     policy: Policy
@@ -86,6 +106,10 @@ def sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:
     >>> stay = Table(np.array([0, 1, 2]), np.array([0, 0]), np.ones(2), np.array([0.3, 0.7]))
     >>> sampled_gain(space, stay, 1e-6).gain
     0.7
+
+    - `space`: the states and their actions.
+    - `drawn`: its transitions and mean rewards, as kernels take them.
+    - `epsilon`: how close the bounds must be.
     """
     rows, nowhere = (drawn.next_ptr, drawn.next_state, drawn.p, drawn.p), np.zeros(space.n_pairs)
     only = Plausible(space, drawn.r, drawn.r, *rows, nowhere)
@@ -170,7 +194,14 @@ def policy_gains(
 
 @dataclass(frozen=True)
 class StagePlan:
-    """Optimistic backward induction: `values` [H + 1, S] above V* of every plausible MDP, and a greedy `policy`."""
+    """Optimistic backward induction: `values` [H + 1, S] above V* of every plausible MDP, and a greedy `policy`.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> plausible = sf.confidence.likelihood(sf.Counts(problem.space), delta=0.05)
+    >>> float(optimistic_values(plausible, horizon=3).values[0, 0])  # nothing was observed: each step may earn r_max
+    3.0
+    """
 
     policy: Policy
     values: Floats

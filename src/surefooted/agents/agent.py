@@ -22,6 +22,20 @@ class Decision:
     `budget` is the margin over (1 - α) of the baseline that was proved at that moment, if the agent keeps one, `terms`
     what it is made of, and `length` the number of steps that the episode may last. `deposit` is what the step could
     cost, if it departs from the baseline and the agent keeps an account.
+
+    - `role`: "baseline" or "optimistic".
+    - `reason`: why, as a sentence.
+    - `action`: what to play.
+    - `t`: how many steps had been played before the episode.
+    - `policy`: the number of the policy that the episode plays, among those of the agent.
+    - `length`, `budget`, `terms`, `deposit`: as above; None if there is none.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.UCRL2(problem.space)
+    >>> agent.begin(0)
+    >>> agent.act(0).role
+    'optimistic'
     """
 
     role: Role
@@ -39,6 +53,15 @@ class Agent(Protocol):
     """Learns from one stream of experience, one step at a time.
 
     `simulate`, studies and `gym.drive` play everything that has these methods (docs/adding-an-agent.md).
+
+    >>> import surefooted as sf
+    >>> class Left:
+    ...     def begin(self, s): ...
+    ...     def act(self, s): return 0
+    ...     def observe(self, s, a, r, s_next): ...
+    >>> run = sf.simulate(sf.problems.riverswim(), Left(), steps=50)
+    >>> run.steps
+    50
     """
 
     def begin(self, s: int) -> None:

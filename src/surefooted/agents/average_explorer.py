@@ -26,6 +26,14 @@ class AverageExplorer(AveragePlayer[A]):
     dynamic : end an episode also when it has lasted one step longer than the one before it, so that T_k <= T_{k-1} + 1
     seed : of the random numbers that a randomised policy needs
 
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.agents.AverageExplorer(sf.agents.UCRL2Learner(problem.space))
+    >>> sf.simulate(problem, agent, steps=100).steps
+    100
+
     """
 
     def __init__(self, learner: A, *, dynamic: bool = False, seed: int | np.random.Generator = 0) -> None:

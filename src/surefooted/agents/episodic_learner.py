@@ -32,6 +32,17 @@ class EpisodicLearner(Learner, ABC):
     stage_dependent : each stage has dynamics of its own
     options : delta, confidence, bounded, knowledge (see `Learner`)
 
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> class Careless(sf.agents.EpisodicLearner):
+    ...     def propose(self):
+    ...         return sf.Policy.uniform(self.space)
+    >>> problem = sf.problems.gridworld()
+    >>> agent = sf.agents.Explorer(Careless(problem.space, problem.horizon))
+    >>> sf.simulate(problem, agent, episodes=5).episodes
+    5
+
     """
 
     reason = wording.OPTIMISTIC  # why an agent plays what was proposed

@@ -29,7 +29,7 @@ class EpsMix(MixingPlayer):
     horizon : H, the number of steps of an episode
     baseline : the policy in use today, with its values if they are known
     alpha : the share of what the baseline earns that each episode may lose, between 0 and 1; 0 with a tolerance
-    options : as for `StepMix`
+    delta, learner, tolerance, floor, seed : as for `StepMix`, and so are the options of the learner
 
     Example
     -------

@@ -26,6 +26,14 @@ class EULERLearner(EpisodicLearner):
     constants are those of this inequality, not theirs; the last H in it is what the stages left can earn.
 
     The lower bound is one on V*, not on what the greedy policy earns: `bound` uses the set of `confidence`.
+
+    Its parameters are those of `EpisodicLearner`.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld()
+    >>> agent = sf.agents.Explorer(sf.agents.EULERLearner(problem.space, problem.horizon))
+    >>> sf.simulate(problem, agent, episodes=5).episodes
+    5
     """
 
     @cached_property

@@ -13,7 +13,19 @@ from surefooted.tables.policy import Policy
 
 
 class FixedPolicy(Restorable):
-    """Plays a policy and learns nothing; what a randomised one plays next is drawn when it observes, not when asked."""
+    """Plays a policy and learns nothing; what a randomised one plays next is drawn when it observes, not when asked.
+
+    - `policy`: stationary, or with a decision rule for each stage.
+    - `seed`: of what a randomised policy draws.
+    - `role`: what its decisions say, "baseline" or "optimistic".
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.agents.FixedPolicy(problem.baseline)
+    >>> agent.begin(0)
+    >>> agent.act(0).action  # riverswim's baseline swims left
+    0
+    """
 
     def __init__(self, policy: Policy, seed: int | np.random.Generator = 0, role: Role = "baseline") -> None:
         self.policy, self.role = policy, role

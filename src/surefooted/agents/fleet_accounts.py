@@ -38,6 +38,11 @@ class Guardrail:
     - `low`, `high`: its range.
     - `better`: "higher" (a service level) or "lower" (failures).
     - `allowance`: how much worse it may be in all, beside the tolerance.
+
+    >>> import surefooted as sf
+    >>> service = sf.live.Guardrail("service level", gain=0.95, bias=[0.0, 0.02], tolerance=0.01)
+    >>> service.counted(0.9)
+    0.9
     """
 
     name: str
@@ -85,6 +90,10 @@ class FleetRules:
     - `people`: "state" (people who override or approve know no more than the state) or "more".
     - `independent_sites`: given the past, outcomes of different sites are independent; False needs accounts="own".
     - `guardrails`: further numbers, each with its own account.
+
+    >>> import surefooted as sf
+    >>> sf.live.FleetRules(accounts="own", people="more").guardrails
+    ()
     """
 
     accounts: Accounts = "shared"

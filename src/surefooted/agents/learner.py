@@ -34,6 +34,14 @@ class Learner(Restorable):
     knowledge : what is known beforehand; it makes the set smaller until an observation contradicts it
     stages : the number of stages that have dynamics of their own
 
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> learner = sf.agents.UCRL2Learner(problem.space, delta=0.1, confidence="bernstein")
+    >>> learner.counts.total, learner.contradictions
+    (0, [])
+
     """
 
     every_step: ClassVar[bool] = False  # whether a proposal holds for one step only
@@ -117,7 +125,17 @@ def _nothing() -> None:
 
 
 class AverageLearner(Learner, ABC):
-    """A learner for average reward; a subclass says what it proposes."""
+    """A learner for average reward; a subclass says what it proposes. For its parameters see `Learner`.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> class Hasty(sf.agents.AverageLearner):
+    ...     def propose(self, plausible, t):
+    ...         return sf.planning.optimistic_gain(plausible, epsilon=0.1)
+    >>> agent = sf.agents.AverageExplorer(Hasty(problem.space))
+    >>> sf.simulate(problem, agent, steps=100).steps
+    100
+    """
 
     @abstractmethod
     def propose(self, plausible: Plausible, t: int) -> Plan:

@@ -88,6 +88,14 @@ class PSRLLearner(_Drawing, AverageLearner):
     options : delta, confidence, bounded, knowledge (see `Learner`); without knowledge, the first two have no effect on
         what is proposed
 
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.agents.AverageExplorer(sf.agents.PSRLLearner(problem.space))
+    >>> sf.simulate(problem, agent, steps=100).steps
+    100
+
     """
 
     def __init__(self, space: Space, *, seed: Seed = 0, **options: Any) -> None:
@@ -143,6 +151,14 @@ class PSRLEpisodicLearner(_Drawing, EpisodicLearner):
     horizon : H, the number of steps of an episode
     seed : of the draws
     options : stage_dependent (see `EpisodicLearner`), delta, confidence, bounded, knowledge (see `Learner`)
+
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld()
+    >>> agent = sf.agents.Explorer(sf.agents.PSRLEpisodicLearner(problem.space, problem.horizon))
+    >>> sf.simulate(problem, agent, episodes=5).episodes
+    5
 
     """
 

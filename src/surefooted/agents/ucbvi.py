@@ -46,6 +46,14 @@ class UCBVILearner(EpisodicLearner):
     episodes : K, which the two bonuses need
     options : stage_dependent (see `EpisodicLearner`), delta, confidence, bounded, knowledge (see `Learner`)
 
+    Example
+    -------
+    >>> import surefooted as sf
+    >>> problem = sf.problems.gridworld()
+    >>> agent = sf.agents.Explorer(sf.agents.UCBVILearner(problem.space, problem.horizon))
+    >>> sf.simulate(problem, agent, episodes=5).episodes
+    5
+
     """
 
     def __init__(

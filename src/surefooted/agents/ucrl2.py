@@ -18,7 +18,14 @@ from surefooted.tables.space import Space
 
 
 class UCRL2Learner(AverageLearner):
-    """Proposes the policy that is best in the best plausible MDP. For its parameters see `Learner`."""
+    """Proposes the policy that is best in the best plausible MDP. For its parameters see `Learner`.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> agent = sf.agents.AverageExplorer(sf.agents.UCRL2Learner(problem.space))
+    >>> sf.simulate(problem, agent, steps=100).steps
+    100
+    """
 
     def propose(self, plausible: Plausible, t: int) -> Plan:
         """The optimistic policy for an episode that begins after t steps, to r_max / sqrt(t + 1)."""

@@ -26,6 +26,10 @@ class AnyBandit(ConservativeUCB):
     >>> agent = sf.bandits.AnyBandit(3, learner=learner, alpha=0.1, baseline_mean=0.5)
     >>> arm = agent.act().action
     >>> agent.observe(arm, reward=1.0)
+
+    - `n_arms`: how many arms there are.
+    - `learner`: what proposes, with `act` and `observe`.
+    - `settings`: of `ConservativeUCB`.
     """
 
     def __init__(self, n_arms: int, *, learner: Any, **settings: Any) -> None:
@@ -62,6 +66,10 @@ class AnyLinearBandit(ConservativeLinearUCB):
     >>> agent = sf.bandits.AnyLinearBandit(learner=learner, alpha=0.1, **model)
     >>> decision = agent.act(features=[[0.5, 0.0], [0.6, 0.3]], baseline=0, baseline_mean=0.5)
     >>> agent.observe(reward=1.0)
+
+    - `dimension`: the length of a feature vector.
+    - `learner`: what proposes, with `act` and `observe`.
+    - `settings`: of `ConservativeLinearUCB`.
     """
 
     def __init__(self, dimension: int, *, learner: Any, **settings: Any) -> None:

@@ -188,6 +188,15 @@ def wu(counts: Counts, delta: float) -> Plausible:
     assume 1-sub-Gaussian noise. Rewards in [0, 1] are 1/2-sub-Gaussian: by Hoeffding's inequality, a mean is outside
     its interval after s rounds with probability at most 2 exp(-2 ψ(s)) = 2 (δ / (K s³))⁴. The sum over all s and K + 1
     arms is below δ for K >= 2, or δ <= 0.6.
+
+    - `counts`: of one state; each arm is an action.
+    - `delta`: the probability with which an interval may ever fail.
+
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=1, n_actions=3))
+    >>> counts.add(s=0, a=1, r=1.0, s_next=0)
+    >>> sf.bandits.wu(counts, delta=0.05).r_upper.tolist()
+    [1.0, 1.0, 1.0]
     """
     space = counts.space
     if space.n_states != 1 or not 0 < delta < 1:

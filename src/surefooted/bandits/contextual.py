@@ -21,6 +21,14 @@ class LinearContextual(FrozenArrays):
     - `baseline`: the baseline arm of each context, [C], or one arm for all.
     - `noise`: reward noise, with r_max = 1.
     - `steady`: whether the baseline pays its mean each time, without noise.
+
+    `means` [C, n] are the mean rewards that follow.
+
+    >>> import surefooted as sf
+    >>> features = [[[0.5, 0.0], [0.6, 0.3]]]  # one context with two arms
+    >>> shop = sf.bandits.LinearContextual(theta=[1.0, 0.5], features=features, baseline=0)
+    >>> shop.means.tolist()
+    [[0.5, 0.75]]
     """
 
     theta: Floats  # [d]

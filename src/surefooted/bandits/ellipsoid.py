@@ -25,6 +25,14 @@ class Ellipsoid:
 
     - `dimension`: d.
     - `sigma`, `bound`, `lambda_`, `delta`: σ, B, λ and δ.
+
+    >>> import numpy as np
+    >>> import surefooted as sf
+    >>> model = sf.bandits.Ellipsoid(dimension=2, sigma=0.5, bound=1.0)
+    >>> model.add(np.array([1.0, 0.0]), reward=0.8)
+    >>> low, high = model.bounds(np.array([[1.0, 0.0]]))
+    >>> bool(low[0] < 0.8 < high[0])
+    True
     """
 
     def __init__(

@@ -33,6 +33,11 @@ def evaluate(
 
     The agents with features keep the conditions of their twins without.
 
+    - `run`: what `simulate_arms` or `simulate_linear` returned.
+    - `problem`: what was played.
+    - `alpha`: the share of the baseline's mean that may be lost.
+    - `condition`: which of the three.
+
     `amounts` are tolerance, allowance, floor and checkpoints, as for `surefooted.evaluate`. Each round has its own
     share of the baseline's mean, which is nothing where that mean is not above the floor. An allowance or checkpoints
     say nothing about "every round".

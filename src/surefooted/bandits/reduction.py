@@ -94,6 +94,10 @@ def regret_of_ucb(n_arms: int, delta: float = 0.05, r_max: float = 1.0) -> Regre
     >>> from surefooted.bandits import budget_needed, regret_of_ucb
     >>> budget_needed(regret_of_ucb(n_arms=2), alpha=0.5, baseline_mean=0.8).baseline_rounds
     1298
+
+    - `n_arms`: how many arms there are.
+    - `delta`: the probability with which the bound may fail.
+    - `r_max`: the largest reward.
     """
     return partial(_widths, n_arms=n_arms, delta=delta, r_max=r_max)
 

@@ -29,7 +29,14 @@ def check_bandit(make: Make, problem: BernoulliArms | LinearContextual, rounds: 
     - An agent that is restored from a state goes on exactly, wherever the state was taken.
     - `simulate_arms` or `simulate_linear` plays the same run.
 
-    `make` builds the agent, with the same arguments each time; `seed` is that of the problem's random numbers.
+    - `make`: builds the agent, with the same arguments each time.
+    - `problem`: what it plays.
+    - `rounds`: how many rounds.
+    - `seed`: of the problem's random numbers.
+
+    >>> import surefooted as sf
+    >>> arms = sf.bandits.BernoulliArms([0.5, 0.7])
+    >>> sf.bandits.check_bandit(lambda: sf.bandits.ConservativeUCB(2, alpha=0.1), arms, rounds=20)
     """
     agent, twin, rng = make(), make(), np.random.default_rng(seed)
     played: list[tuple[int, float]] = []

@@ -52,6 +52,10 @@ class SafeSetLinearUCB(ConservativeLinearUCB):
     >>> agent = sf.bandits.SafeSetLinearUCB(dimension=2, alpha=0.1, sigma=0.5, bound=1.0)
     >>> decision = agent.act(features=[[0.5, 0.0], [0.6, 0.3]], baseline=0, baseline_mean=0.5)
     >>> agent.observe(reward=1.0)
+
+    - `dimension`: the length of a feature vector.
+    - `pooled`: whether all rewards together bound what was earned.
+    - `settings`: of `ConservativeLinearUCB`.
     """
 
     def __init__(self, dimension: int, *, pooled: bool = True, **settings: Any) -> None:

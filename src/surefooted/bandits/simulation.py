@@ -49,7 +49,18 @@ class ContextualAgent(Protocol):
 
 @dataclass(frozen=True)
 class BanditRun:
-    """What happened in one realisation: every round's decision, arm and reward."""
+    """What happened in one realisation: every round's decision, arm and reward.
+
+    - `decisions`: of each round.
+    - `arms`: the arm that was played in each round, [T].
+    - `rewards`: what it paid, [T].
+
+    >>> import surefooted as sf
+    >>> arms = sf.bandits.BernoulliArms([0.5, 0.7])
+    >>> run = sf.bandits.simulate_arms(arms, sf.bandits.ConservativeUCB(2, alpha=0.1), rounds=100)
+    >>> run.rounds, run.arms.shape
+    (100, (100,))
+    """
 
     decisions: list[Decision]
     arms: Ints  # [T]
@@ -74,7 +85,18 @@ class BanditRun:
 def simulate_arms(
     problem: BernoulliArms, agent: ArmsAgent, rounds: int, seed: int | np.random.SeedSequence = 0
 ) -> BanditRun:
-    """Play some rounds of Bernoulli arms; `seed` draws the rewards."""
+    """Play some rounds of Bernoulli arms; `seed` draws the rewards.
+
+    - `problem`: the arms.
+    - `agent`: one that has played nothing yet, with `act()` and `observe(arm, reward)`.
+    - `rounds`: how many.
+
+    >>> import surefooted as sf
+    >>> arms = sf.bandits.BernoulliArms([0.5, 0.7])
+    >>> agent = sf.bandits.ConservativeUCB(2, alpha=0.1, baseline_mean=0.5)
+    >>> sf.bandits.simulate_arms(arms, agent, rounds=100, seed=1).baseline_rounds < 100
+    True
+    """
     ours, theirs = (problem.n_arms, problem.baseline), (agent.n_arms, agent.baseline)
     faults = [] if ours == theirs else [f"arms and baseline: {ours} in the problem, {theirs} in the agent"]
     _check(agent.t, rounds, faults)
@@ -97,6 +119,16 @@ def simulate_linear(
     """Play some rounds of a contextual bandit; `seed` draws the rewards.
 
     `baseline_known` says whether the agent is told the mean of each round's baseline.
+
+    - `problem`: contexts with features.
+    - `agent`: one that has played nothing yet, with `act(features, baseline, baseline_mean)` and `observe(reward)`.
+    - `rounds`: how many.
+
+    >>> import surefooted as sf
+    >>> shop = sf.bandits.linear_contextual(3, arms=5, seed=1)
+    >>> agent = sf.bandits.ConservativeLinearUCB(shop.dimension, alpha=0.1, sigma=0.5, bound=1.0)
+    >>> sf.bandits.simulate_linear(shop, agent, rounds=20).rounds
+    20
     """
     ours, theirs = problem.dimension, agent.dimension
     _check(agent.t, rounds, [] if ours == theirs else [f"dimension: {ours} in the problem, {theirs} in the agent"])

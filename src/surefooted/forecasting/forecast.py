@@ -162,6 +162,8 @@ def forecast(
     - `compare`: also what could be chosen or declared instead: twice and four times α, what α lets go in one year and
       in ten as an allowance, and whatever could be told.
     - `alphas`, `allowances`, `tell`: compare these instead. What can be told is "baseline", "rewards" and "mechanics".
+    - `seed`: of the models and of the runs.
+    - `accidents`: the log's unusable rows are declared to be accidents: as if they had not happened.
     - `progress`: is called with the runs played and all runs. After Ctrl-C, the runs so far are used.
 
     >>> import surefooted as sf

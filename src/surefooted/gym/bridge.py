@@ -136,7 +136,17 @@ class Bridge:
 
 @dataclass
 class Transcript:
-    """The steps that were played, with states, actions and rewards as the bridge numbers them."""
+    """The steps that were played, with states, actions and rewards as the bridge numbers them.
+
+    - `states`, `actions`, `rewards`, `next_states`: of each step.
+    - `terminated`, `truncated`: what the environment said of each step.
+
+    >>> import surefooted as sf
+    >>> bridge = sf.gym.Bridge(sf.gym.make_problem("riverswim"))
+    >>> log = sf.gym.drive(bridge, sf.UCRL2(bridge.space), steps=20, seed=0)
+    >>> log.states[0], len(log.rewards), any(log.terminated)
+    (0, 20, False)
+    """
 
     states: list[int] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
@@ -165,6 +175,12 @@ def drive(bridge: Bridge, agent: Agent, steps: int, seed: int | None = None) -> 
       `info["noise"]`.
     - `steps`: how many.
     - `seed`: of the environment.
+
+    >>> import surefooted as sf
+    >>> bridge = sf.gym.Bridge(sf.gym.make_problem("riverswim"))
+    >>> log = sf.gym.drive(bridge, sf.UCRL2(bridge.space), steps=20, seed=0)
+    >>> len(log.rewards)
+    20
     """
     if faults := lacking(agent):
         raise InvalidInput("this agent cannot act", faults)

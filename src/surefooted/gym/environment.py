@@ -114,5 +114,16 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
 
 
 def make_problem(problem: str, render_mode: str | None = None, **parameters: Any) -> TabularEnv:
-    """The environment of a problem by name; `gymnasium.make("surefooted/…", **parameters)` calls this."""
+    """The environment of a problem by name; `gymnasium.make("surefooted/…", **parameters)` calls this.
+
+    - `problem`: the name of a problem, one of `surefooted.problems.ALL`.
+    - `render_mode`: None, "ansi" (a line) or "rgb_array" (a picture).
+    - `parameters`: of the problem.
+
+    >>> import surefooted as sf
+    >>> env = sf.gym.make_problem("riverswim", n_states=10)
+    >>> observation, info = env.reset(seed=0)
+    >>> int(observation)
+    0
+    """
     return TabularEnv(problems.make(problem, **parameters), render_mode)

@@ -37,6 +37,17 @@ class Mechanics(FrozenArrays):
 
     With `observed`, the noise of each step is reported with the step, and counted in `NoiseCounts`. Otherwise only what
     (s, a, s') reveals of it is used.
+
+    - `space`: the states and their actions.
+    - `sizes`: how many values each law has, [L].
+    - `law`: the law of each component of each pair, [K, C].
+    - `next_state`, `reward`, `observed`: as above. `of` makes both arrays from functions.
+
+    >>> import surefooted as sf
+    >>> space = sf.Space.full(n_states=4, n_actions=2)  # stock of 0 to 3, an order of 0 or 1
+    >>> stock = sf.Mechanics.of(space, lambda s, a, demand: min(max(s + a - demand, 0), 3), sizes=3)
+    >>> stock.next_state[-3:].tolist()  # from 3, with an order of 1, if the demand is 0, 1 or 2
+    [3, 3, 2]
     """
 
     space: Space

@@ -13,7 +13,20 @@ from surefooted.live.reports import Reports
 
 
 class Advisor(People, Reports):
-    """Decides for the sites of one deployment; `create_deployment` and `deployment` of a store return one."""
+    """Decides for the sites of one deployment; `create_deployment` and `deployment` of a store return one.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+    >>> baseline = sf.Baseline(problem.baseline, known.gain, known.bias)
+    >>> with sf.live.open(":memory:") as store:
+    ...     river = store.create_deployment("river", space=problem.space, baseline=baseline, alpha=0.1)
+    ...     river.add_site("east")
+    ...     decision = river.ask("east", state=0, key="monday")
+    ...     river.tell(decision, reward=0.005, next_state=0)
+    >>> decision.action, decision.departs
+    (0, False)
+    """
 
     def add_site(self, name: str, *, who: str | None = None, note: str | None = None) -> None:
         """One more site."""

@@ -24,7 +24,15 @@ AGAIN = (429, 502, 503, 504)  # answers after which a request is sent again; pro
 
 
 class AccessDenied(SurefootedError):
-    """The token is not valid (any more), or may not do this."""
+    """The token is not valid (any more), or may not do this.
+
+    >>> import surefooted as sf
+    >>> try:
+    ...     raise sf.live.AccessDenied("this token has expired")
+    ... except sf.SurefootedError as error:
+    ...     print(error)
+    this token has expired
+    """
 
 
 class Connection:

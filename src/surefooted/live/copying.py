@@ -22,7 +22,16 @@ CHUNK = 2_048
 
 
 class Copied(NamedTuple):
-    """How far a copy goes. Keep the hash elsewhere: it proves later that nothing was cut off."""
+    """How far a copy goes. Keep the hash elsewhere: it proves later that nothing was cut off.
+
+    - `events`: how many events were copied.
+    - `hash`: that of the last one.
+
+    >>> import surefooted as sf
+    >>> with sf.live.open("shop.db") as store:
+    ...     store.backup("copy.db").events
+    0
+    """
 
     events: int
     hash: str
@@ -107,6 +116,9 @@ def restore(source: str | Path, target: str | Path) -> Copied:
     ...     copied = store.backup("backup.db")
     >>> sf.live.restore("backup.db", "again.db") == copied
     True
+
+    - `source`: the path or address of what is copied.
+    - `target`: a path or address where nothing is yet.
     """
     if not exists(source):
         raise UnreadableFile(f"there is no store {source if isinstance(source, Path) else 'at that address'}")

@@ -25,11 +25,24 @@ class Decision:
     - `balance`: what is in the account before it.
     - `reason`: one sentence.
     - `time`: UTC, ISO 8601.
+    - `mode`: "shadow", "approval" or "live", as it was then.
     - `status`: "play"; or "waiting" for a person's yes, then "approved", "rejected" or "lapsed" (the deadline passed).
       While it waits, `action` is the baseline's, which is played if nobody answers.
     - `proposed`: the action that the learner proposes, None if it proposes none. In shadow mode it is not played.
     - `departs`: whether playing `action` departs from the baseline; `would_depart`: whether the accounts pay for it.
     - `deadline`: until when a person may answer.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+    >>> baseline = sf.Baseline(problem.baseline, known.gain, known.bias)
+    >>> with sf.live.open(":memory:") as store:
+    ...     river = store.create_deployment("river", space=problem.space, baseline=baseline, alpha=0.1)
+    ...     river.add_site("east")
+    ...     decision = river.ask("east", state=0, key="monday")
+    ...     river.tell(decision, reward=0.005, next_state=0)
+    >>> decision.label, decision.status, decision.key
+    ('0', 'play', 'monday')
     """
 
     id: int

@@ -26,7 +26,20 @@ RULES = ("accounts", "arrival", "people", "independent_sites", "guardrails")
 
 
 class LiveStore(Store):
-    """A store of deployments; `surefooted.live.open` returns one. It is a context manager."""
+    """A store of deployments; `surefooted.live.open` returns one. It is a context manager.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+    >>> baseline = sf.Baseline(problem.baseline, known.gain, known.bias)
+    >>> with sf.live.open(":memory:") as store:
+    ...     river = store.create_deployment("river", space=problem.space, baseline=baseline, alpha=0.1)
+    ...     river.add_site("east")
+    ...     decision = river.ask("east", state=0, key="monday")
+    ...     river.tell(decision, reward=0.005, next_state=0)
+    ...     store.verify().is_whole
+    True
+    """
 
     def create_deployment(
         self,

@@ -44,7 +44,15 @@ def connect(url: str, token: str, **options: Any) -> "RemoteStore":
 
 
 class RemoteStore:
-    """The deployments of a service. It is a context manager."""
+    """The deployments of a service. It is a context manager.
+
+    - `link`: the connection to the service; `connect` makes both.
+
+    >>> import surefooted as sf
+    >>> with sf.live.connect("http://127.0.0.1:8000", token) as store:  # doctest: +SKIP
+    ...     store.deployments()
+    ['shop']
+    """
 
     def __init__(self, link: Connection) -> None:
         self._link, self.name = link, link.name
@@ -114,7 +122,16 @@ class Known:
 
 
 class RemoteAdvisor:
-    """Decides for the sites of one deployment, over HTTP; the methods are those of `Advisor`."""
+    """Decides for the sites of one deployment, over HTTP; the methods are those of `Advisor`.
+
+    - `store`, `link`, `told`: the store, its connection and what the service said; `RemoteStore.deployment` gives them.
+
+    >>> import surefooted as sf
+    >>> with sf.live.connect("http://127.0.0.1:8000", token) as store:  # doctest: +SKIP
+    ...     shop = store.deployment("shop")
+    ...     shop.ask("high street", state="fine", key="2026-11-18").label
+    'run on'
+    """
 
     def __init__(self, store: RemoteStore, link: Connection, told: Mapping[str, Any]) -> None:
         self.store, self._link, self.name, self.id = store, link, str(told["name"]), int(told["id"])

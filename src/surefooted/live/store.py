@@ -28,11 +28,40 @@ class StoreFault(SurefootedError):
 
     The message says "nothing was decided" if that is certain. Otherwise, asking again with the same key, or telling the
     same again, settles it.
+
+    >>> import surefooted as sf
+    >>> with sf.live.open("shop.db") as store:
+    ...     names = store.deployments()
+    >>> try:
+    ...     store.deployments()  # it is closed
+    ... except sf.live.StoreFault as error:
+    ...     print(error)
+    shop.db cannot be read: Cannot operate on a closed database.
     """
 
 
 class Event(NamedTuple):
-    """One line of the journal."""
+    """One line of the journal.
+
+    - `n`: its number in the journal, from 1.
+    - `deployment`: the number of its deployment.
+    - `at`: when it was written.
+    - `kind`: what happened, such as "ask" or "tell".
+    - `body`: the rest, as it stands in the journal.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> known = sf.solve.gain_and_bias(problem.mdp, problem.baseline)
+    >>> baseline = sf.Baseline(problem.baseline, known.gain, known.bias)
+    >>> with sf.live.open(":memory:") as store:
+    ...     river = store.create_deployment("river", space=problem.space, baseline=baseline, alpha=0.1)
+    ...     river.add_site("east")
+    ...     decision = river.ask("east", state=0, key="monday")
+    ...     river.tell(decision, reward=0.005, next_state=0)
+    ...     kinds = [event.kind for event in river.journal()]
+    >>> kinds
+    ['deployment', 'mode', 'site', 'ask', 'tell']
+    """
 
     n: int
     deployment: int

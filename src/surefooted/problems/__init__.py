@@ -73,6 +73,9 @@ def make(name: str, **parameters: Any) -> Problem:
     >>> import surefooted as sf
     >>> sf.problems.make("riverswim", n_states=10).space.n_states
     10
+
+    - `name`: one of `ALL`.
+    - `parameters`: of that problem.
     """
     if name not in ALL:
         near = get_close_matches(str(name).lower(), ALL, n=1)

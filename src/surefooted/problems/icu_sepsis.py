@@ -41,6 +41,10 @@ def icu_sepsis(
     - `unit`: None, or a unit such as "patients"; rewards are in [0, 1] anyway.
 
     The package has 716 states. One more, the start, leads to the first state of a patient in the first step.
+
+    >>> import surefooted as sf
+    >>> sf.problems.icu_sepsis(horizon=20).space.n_states
+    717
     """
     assets = folder_of("icu_sepsis") / "envs" / "assets"
     require("icu_sepsis", {f"actions {actions!r} must be 'all' or 'admissible'": actions in ("all", "admissible")})

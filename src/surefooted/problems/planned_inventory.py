@@ -41,6 +41,10 @@ def planned_inventory(
     - `forecast`: the mean demand that the planner expects; by default 40 % less than the true one.
     - `demand_mean`: the true mean demand of a month.
     - `capacity`, `fixed_cost`, `unit_cost`, `holding_cost`, `price`, `noise`, `unit`: those of `inventory`.
+
+    >>> import surefooted as sf
+    >>> sf.problems.planned_inventory("exact", capacity=10).space.n_states
+    11
     """
     folder_of("planned_inventory")
     capacity, forecast = as_whole(capacity), 0.6 * demand_mean if forecast is None else forecast

@@ -19,6 +19,8 @@ from surefooted.sets.incremental import IncrementalSet
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats
 
+__all__ = ["bernstein", "hoeffding", "hoeffding_paper", "likelihood", "named", "simplified_bernstein"]
+
 Confidence = Callable[[Counts, float], Plausible]
 
 
@@ -28,6 +30,8 @@ def named(confidence: Confidence | str) -> Confidence:
     >>> import surefooted as sf
     >>> sf.confidence.named("likelihood") is sf.confidence.likelihood
     True
+
+    - `confidence`: the name, or a function.
     """
     if callable(confidence):
         return confidence
@@ -43,6 +47,16 @@ def hoeffding(counts: Counts, delta: float) -> Plausible:
 
     |r̂ - r| <= r_max sqrt(7 ln(2 S A t / δ) / (2 N+)) and |p̂ - p|_1 <= sqrt(14 S ln(2 A t / δ) / N+). The set excludes
     M* at time t with probability below δ / (15 t^6), hence at any time with probability below δ / 14 (their Lemma 17).
+
+    - `counts`: what was observed.
+    - `delta`: the probability with which the set may ever exclude the true MDP.
+
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=2, n_actions=1))
+    >>> counts.add_steps([0] * 1000, [0.5] * 1000, [1] * 1000)  # pair 0: 0.5 each time, and always to state 1
+    >>> plausible = hoeffding(counts, delta=0.05)
+    >>> [round(float(bound[0]), 2) for bound in (plausible.r_lower, plausible.r_upper)]
+    [0.3, 0.7]
     """
     S, A, n, t = _sizes(counts, delta)
     width_r = counts.space.r_max * np.sqrt(7 * np.log(2 * S * A * t / delta) / (2 * n))
@@ -55,6 +69,16 @@ def hoeffding_paper(counts: Counts, delta: float) -> Plausible:
 
     β_r = r_max sqrt(7 S A L / (2 N+)) and β_p = S sqrt(14 A L / N+). The set contains that of `hoeffding` for every δ,
     so its event has at least that probability.
+
+    - `counts`: what was observed.
+    - `delta`: the probability with which the set may ever exclude the true MDP.
+
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=2, n_actions=1))
+    >>> counts.add_steps([0] * 1000, [0.5] * 1000, [1] * 1000)  # pair 0: 0.5 each time, and always to state 1
+    >>> plausible = hoeffding_paper(counts, delta=0.05)
+    >>> [round(float(bound[0]), 2) for bound in (plausible.r_lower, plausible.r_upper)]
+    [0.21, 0.79]
     """
     S, A, n, t = _sizes(counts, delta)
     log = np.log(5 * S * A * t / delta)
@@ -68,6 +92,16 @@ def simplified_bernstein(counts: Counts, delta: float) -> Plausible:
     β = σ sqrt(ln(S A / δ) / N+) + b ln(S A / δ) / N+. Here σ is the empirical standard deviation (over N, not N - 1),
     and b is r_max for rewards and 1 for each p(s' | s, a). There is no union bound over time or over next states. Use
     it to reproduce the paper, never on your own problem.
+
+    - `counts`: what was observed.
+    - `delta`: enters the widths; nothing holds with this probability.
+
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=2, n_actions=1))
+    >>> counts.add_steps([0] * 1000, [0.5] * 1000, [1] * 1000)  # pair 0: 0.5 each time, and always to state 1
+    >>> plausible = simplified_bernstein(counts, delta=0.05)
+    >>> [round(float(bound[0]), 3) for bound in (plausible.r_lower, plausible.r_upper)]
+    [0.496, 0.504]
     """
     return _intervals(intervals.SIMPLIFIED, counts, delta)
 
@@ -79,6 +113,16 @@ def bernstein(counts: Counts, delta: float) -> Plausible:
     n with probability at least 1 - 3 exp(-x), where σ is the empirical standard deviation over n. Each pair has S + 1
     intervals. With x = ln(3 (S + 1) K n (n + 1) / δ) the failure probabilities of all of them, at all n, sum to at most
     δ, since the 1 / (n (n + 1)) sum to 1. So M* is in every set, at all times, with probability at least 1 - δ.
+
+    - `counts`: what was observed.
+    - `delta`: the probability with which the set may ever exclude the true MDP.
+
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=2, n_actions=1))
+    >>> counts.add_steps([0] * 1000, [0.5] * 1000, [1] * 1000)  # pair 0: 0.5 each time, and always to state 1
+    >>> plausible = bernstein(counts, delta=0.05)
+    >>> [round(float(bound[0]), 2) for bound in (plausible.r_lower, plausible.r_upper)]
+    [0.44, 0.56]
     """
     return _intervals(intervals.BERNSTEIN, counts, delta)
 
@@ -98,6 +142,16 @@ def likelihood(counts: Counts, delta: float) -> Plausible:
     Each of the K pairs has S + 1 intervals. Hence δ' = δ / ((S + 1) K), and M* is in every set, at all times, with
     probability at least 1 - δ. The price of all times at once is ln(n) / 2, in place of 2 ln(n) for `bernstein`,
     without constants.
+
+    - `counts`: what was observed.
+    - `delta`: the probability with which the set may ever exclude the true MDP.
+
+    >>> import surefooted as sf
+    >>> counts = sf.Counts(sf.Space.full(n_states=2, n_actions=1))
+    >>> counts.add_steps([0] * 1000, [0.5] * 1000, [1] * 1000)  # pair 0: 0.5 each time, and always to state 1
+    >>> plausible = likelihood(counts, delta=0.05)
+    >>> [round(float(bound[0]), 3) for bound in (plausible.r_lower, plausible.r_upper)]
+    [0.496, 0.504]
     """
     return _intervals(intervals.LIKELIHOOD, counts, delta)
 

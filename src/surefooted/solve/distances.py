@@ -26,17 +26,45 @@ Progress = Callable[[int, int], None]
 
 
 def diameter(mdp: TabularMDP, progress: Progress | None = None) -> float:
-    """D = max over s ≠ s' of the smallest expected time from s to s'; inf when some state may never be reached."""
+    """D = max over s ≠ s' of the smallest expected time from s to s'; inf when some state may never be reached.
+
+    - `mdp`: the table.
+    - `progress`: is called with the targets done and all targets.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> round(sf.solve.diameter(problem.mdp), 2)
+    14.72
+    """
     return _largest_time(mdp, +1, progress)
 
 
 def worst_case_diameter(mdp: TabularMDP, progress: Progress | None = None) -> float:
-    """Υ = max over s ≠ s' and policies of the expected time from s to s'; inf when the MDP is not ergodic."""
+    """Υ = max over s ≠ s' and policies of the expected time from s to s'; inf when the MDP is not ergodic.
+
+    - `mdp`: the table.
+    - `progress`: is called with the targets done and all targets.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> sf.solve.worst_case_diameter(problem.mdp)  # who always swims left never arrives on the right
+    inf
+    """
     return _largest_time(mdp, -1, progress)
 
 
 def hitting_times(mdp: TabularMDP, policy: Policy, target: int) -> Floats:
-    """Expected steps until `target` is reached from each state, [S]: 0 there, inf where it may never be."""
+    """Expected steps until `target` is reached from each state, [S]: 0 there, inf where it may never be.
+
+    - `mdp`: the table.
+    - `policy`: a stationary policy on its space.
+    - `target`: a state.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> sf.solve.hitting_times(problem.mdp, problem.baseline, target=0).tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    """
     chain = induced_chain(mdp, policy)
     others = np.delete(np.arange(mdp.n_states), mdp.space.check_state(target))
     times = np.zeros(mdp.n_states)

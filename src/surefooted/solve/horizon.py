@@ -22,14 +22,33 @@ from surefooted.tables.staged import Dynamics
 
 @dataclass(frozen=True)
 class OptimalValues:
-    """V* of every stage, `values` [H + 1, S], and a deterministic policy that attains it."""
+    """V* of every stage, `values` [H + 1, S], and a deterministic policy that attains it.
+
+    - `values`: of each stage and state; the last row is 0.
+    - `policy`: with a decision rule for each stage.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> best = sf.solve.optimal_values(problem.mdp, horizon=3)
+    >>> best.values.shape, best.policy.horizon
+    ((4, 6), 3)
+    """
 
     values: Floats
     policy: Policy
 
 
 def optimal_values(mdp: Dynamics, horizon: int) -> OptimalValues:
-    """V*_h(s) for every stage and state, by backward induction (Eq. `optimality_eq_fh`)."""
+    """V*_h(s) for every stage and state, by backward induction (Eq. `optimality_eq_fh`).
+
+    - `mdp`: a `TabularMDP`, or a `StagedMDP` with that many stages.
+    - `horizon`: H, the number of steps.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> sf.solve.optimal_values(problem.mdp, horizon=3).values[0].round(3).tolist()
+    [0.015, 0.01, 0.005, 0.122, 0.77, 2.1]
+    """
     horizon = _stages(mdp, horizon)
     values = np.zeros((horizon + 1, mdp.n_states))
     pair = np.empty((horizon, mdp.n_states), dtype=np.int64)
@@ -42,7 +61,17 @@ def optimal_values(mdp: Dynamics, horizon: int) -> OptimalValues:
 
 
 def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
-    """V^π_h(s), [H + 1, S], of a policy that is stationary or has `horizon` decision rules."""
+    """V^π_h(s), [H + 1, S], of a policy that is stationary or has `horizon` decision rules.
+
+    - `mdp`: a `TabularMDP`, or a `StagedMDP` with that many stages.
+    - `policy`: on its space.
+    - `horizon`: H, the number of steps.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> sf.solve.policy_values(problem.mdp, problem.baseline, horizon=3)[0].round(3).tolist()
+    [0.015, 0.01, 0.005, 0.0, 0.0, 0.0]
+    """
     horizon = _stages(mdp, horizon)
     if policy.space != mdp.space:
         raise InvalidInput("policy and MDP do not fit", [f"policy on {policy.space}, MDP on {mdp.space}"])
@@ -55,7 +84,18 @@ def policy_values(mdp: Dynamics, policy: Policy, horizon: int) -> Floats:
 
 
 def expected_rewards(mdp: TabularMDP, policy: Policy, start: int | ArrayLike, steps: int) -> Floats:
-    """E[r_1 + .. + r_t] for t = 1, .., steps, [steps], from a state or a distribution over states [S]."""
+    """E[r_1 + .. + r_t] for t = 1, .., steps, [steps], from a state or a distribution over states [S].
+
+    - `mdp`: the table.
+    - `policy`: stationary, or with at least `steps` decision rules.
+    - `start`: a state, or a distribution over states.
+    - `steps`: how many.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> sf.solve.expected_rewards(problem.mdp, problem.baseline, start=0, steps=3).round(3).tolist()
+    [0.005, 0.01, 0.015]
+    """
     return expected_rewards_along(mdp, [(policy, steps)], start)
 
 
@@ -64,6 +104,17 @@ def expected_rewards_along(mdp: TabularMDP, segments: Sequence[tuple[Policy, int
 
     The left-hand side of the conservative condition, Eq. `cumrew_condition`. A policy with H decision rules plays them
     from its first one, for at most H steps.
+
+    - `mdp`: the table.
+    - `segments`: policies, and how long each is played.
+    - `start`: a state, or a distribution over states.
+
+    >>> import surefooted as sf
+    >>> problem = sf.problems.riverswim()
+    >>> right = sf.Policy.always(problem.space, 1)
+    >>> earned = sf.solve.expected_rewards_along(problem.mdp, [(problem.baseline, 2), (right, 98)], start=0)
+    >>> earned.shape
+    (100,)
     """
     x = _distribution(mdp, start)
     lengths = [_positive("steps", steps, least=0) for _, steps in segments]

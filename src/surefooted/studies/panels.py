@@ -72,8 +72,8 @@ def violations(ax: "Axes", results: Results) -> None:
         ax.invert_yaxis()
         ax.grid(axis="y", visible=False)
         return
+    ax.margins(y=0.15)  # before the limit, which ends autoscaling: room for the numbers above the bars
     ax.set(ylabel="%", ylim=(0, None))
-    ax.margins(y=0.15)
     ax.grid(axis="x", visible=False)
 
 

@@ -52,7 +52,17 @@ def read_resolved(file: Path) -> StudySpec:
 
 
 def parse(raw: dict[str, Any], source: str = "the study") -> StudySpec:
-    """The study with this content, a dictionary as in a TOML file; an error names every fault with its path."""
+    """The study with this content, a dictionary as in a TOML file; an error names every fault with its path.
+
+    - `raw`: the content.
+    - `source`: what an error calls it.
+
+    >>> import surefooted as sf
+    >>> agents = {"ucrl2": {"kind": "UCRL2"}}
+    >>> study = sf.studies.parse({"name": "short", "problem": "riverswim", "steps": 50, "agents": agents})
+    >>> study.settings[0].label
+    'UCRL2'
+    """
     infinite: list[str] = []
     raw = _clean(raw, "", infinite)
     if infinite:

@@ -31,6 +31,13 @@ class Results:
     - `path`: the directory of the study.
     - `truths`: what is exactly true of each problem, by its label; empty if an older version ran the study.
     - `remarks`: sentences about files that are not as they were written, and about how runs were made.
+
+    >>> import surefooted as sf
+    >>> agents = {"ucrl2": {"kind": "UCRL2"}}
+    >>> study = {"name": "short", "problem": "riverswim", "steps": 50, "realisations": 2, "agents": agents}
+    >>> results = sf.studies.run_study(sf.studies.parse(study), "results/short", jobs=1)
+    >>> results.problems, results.runs.num_rows
+    (['riverswim'], 2)
     """
 
     study: StudySpec
@@ -142,8 +149,15 @@ def load(path: str | Path) -> Results:
 
     Nothing that the study names is imported, opened or built.
 
-    results = sf.studies.load("results/inventory")
-    results.runs.to_pandas().groupby("label").pseudo_regret.mean()
+    - `path`: the directory.
+
+    >>> import surefooted as sf
+    >>> agents = {"ucrl2": {"kind": "UCRL2"}}
+    >>> study = {"name": "short", "problem": "riverswim", "steps": 50, "realisations": 2, "agents": agents}
+    >>> made = sf.studies.run_study(sf.studies.parse(study), "results/short", jobs=1)
+    >>> results = sf.studies.load("results/short")
+    >>> results.runs["label"].to_pylist()
+    ['UCRL2', 'UCRL2']
     """
     folder = Folder.at(path)
     return Results.of(folder, folder.tables(), folder.truths())

@@ -109,6 +109,12 @@ class StudySpec(_Strict):
     - `record`: what to keep of each run.
     - `claims`: numbers that the paper prints.
     - `sources`, `numbers`: the source of code that the study names, and the numbers of settings; `run_study` adds them.
+
+    >>> import surefooted as sf
+    >>> agents = {"ucrl2": {"kind": "UCRL2"}}
+    >>> study = sf.studies.parse({"name": "short", "problem": "riverswim", "steps": 50, "agents": agents})
+    >>> study.length, study.unit, study.realisations
+    (50, 'steps', 20)
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")

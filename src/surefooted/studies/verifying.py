@@ -17,7 +17,14 @@ def verify(path: str | Path) -> list[str]:
 
     Nothing is changed, imported or built. A digest finds decay and edits; it is no signature.
 
-    problems = sf.studies.verify("results/inventory")
+    - `path`: the directory.
+
+    >>> import surefooted as sf
+    >>> agents = {"ucrl2": {"kind": "UCRL2"}}
+    >>> study = {"name": "short", "problem": "riverswim", "steps": 50, "realisations": 2, "agents": agents}
+    >>> results = sf.studies.run_study(sf.studies.parse(study), "results/short", jobs=1)
+    >>> sf.studies.verify("results/short")
+    []
     """
     folder = Folder.at(path)
     parts, faults = _parts(folder)

@@ -41,6 +41,9 @@ class Noise:
     Rewards are counted from the `low` of the space here, as in `tables.money`: with rewards in [-102, 181], bernoulli
     draws -102 or 181. The two cuts are symmetric about r and do not change the mean. The confidence bounds assume
     rewards in [0, r_max]; under `gaussian` that assumption does not hold, as in the paper.
+
+    - `kind`: one of those of the table.
+    - `scale`: how large the noise is, for the last three kinds.
     """
 
     kind: Kind = "none"

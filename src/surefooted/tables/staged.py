@@ -21,6 +21,8 @@ class StagedMDP:
     (4, 50)
 
     `next_ptr`, `next_state`, `p` and `r` hold all stages, one after the other: pair k of stage h is row h K + k.
+
+    - `tables`: the table of each stage, [H].
     """
 
     def __init__(self, tables: Sequence[TabularMDP]) -> None:
