@@ -19,11 +19,19 @@ from hypothesis import HealthCheck, settings
 
 NOBODY = 65534  # a user without rights
 SEEDS = 2  # few, unless a test says otherwise
-LONGEST = "studies informed_agents cucbvi conformance history bandits mechanics agents gym learners solve_gain".split()
+# Several processes take whole files in this order. The first ones need different kernels: while one process compiles
+# those of average rewards, another one compiles those of episodes, and they do not compile the same ones at once. Then
+# come the longest, so that no process waits for a long file at the end.
+FIRST = (
+    "agents cucbvi robust informed_agents saving ledger compile fuzz everywhere studies_clusters studies bandits docs "
+    "money conformance gym learners solve_gain successors certify service_limits episode_steps live_crash docstrings"
+).split()
 
-for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS"):
+for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS",
+             "PYTHONDONTWRITEBYTECODE"):  # fmt: skip
     os.environ.pop(name, None)
 os.environ["MPLBACKEND"] = "agg"
+sys.dont_write_bytecode = False  # rewriting the asserts of all tests takes several seconds
 
 # The same examples in every run, and no deadline: the machine may be busy with something else.
 settings.register_profile(
@@ -49,8 +57,8 @@ def pytest_collection_modifyitems(config, items):
             known += [parameters["seed"]] if parameters["seed"] not in known else []
             if known.index(parameters["seed"]) >= (marker.args[0] if marker else SEEDS):
                 item.add_marker(pytest.mark.slow)
-    if hasattr(config, "workerinput"):  # one of several processes: none of them is to wait for a long file at the end
-        rank = {f"test_{name}": i for i, name in enumerate(LONGEST)}
+    if hasattr(config, "workerinput"):  # one of several processes
+        rank = {f"test_{name}": i for i, name in enumerate(FIRST)}
         items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
     if (n := config.getoption("shuffle")) is not None:
         random.Random(n).shuffle(items)

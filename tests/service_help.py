@@ -10,11 +10,12 @@ from pathlib import Path
 
 import surefooted as sf
 from live_help import Clock, deployed
-from surefooted.service import serving, tokens
+from surefooted.service import hub, serving, tokens
 from surefooted.service.app import create_app
 from surefooted.service.settings import Settings
 
 FREE = {"rate": 0.0, "failures": 100_000}  # no limit is met by accident
+hub.TURN = 0.05  # seconds: a service that is told to end may take so long to notice, and the tests end dozens
 
 
 class Service:

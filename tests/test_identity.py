@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -280,14 +281,20 @@ JUNK = st.one_of(
     st.lists(st.integers(), max_size=2),
     st.sampled_from([np.zeros(0), np.zeros((2, 2)), np.array([None]), object(), len, float]),
 )
-SAVED = {name: (agent := played(name), agent.state_dict()) for name in MAKE}
+
+
+@cache
+def saved(name):
+    """An agent after some steps, and its state. Not made on import: every process of the tests would compile all."""
+    agent = played(name)
+    return agent, agent.state_dict()
 
 
 @pytest.mark.parametrize("name", MAKE)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_damaged_state_is_refused_or_is_the_same_state(name, data):
-    agent, state = SAVED[name]
+    agent, state = saved(name)
     path = data.draw(st.sampled_from(list(leaves(state))))
     other = damaged(state, path, data.draw(JUNK))
     try:

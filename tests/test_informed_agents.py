@@ -14,6 +14,7 @@ import pytest
 import adversarial_structure as structure
 import surefooted as sf
 from adversarial_structure import belief_of
+from study_help import without_processes
 from surefooted import solve, studies
 from surefooted.agents import CUCBVI, CUCRL2, EULER, UCBVI, UCRL2
 from surefooted.certificates.certificate import Past, Question
@@ -875,6 +876,7 @@ def test_a_study_tells_its_agents_what_it_says(kind, knowledge):
         assert not agent.contradictions
 
 
+@without_processes()
 def test_a_study_with_knowledge_runs_and_its_resolved_text_is_the_same_study(tmp_path):
     study = study_of()
     again = studies.parse(tomllib.loads(study.to_toml()))

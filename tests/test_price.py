@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import t as student
 
+from study_help import without_processes
 from surefooted import solve, studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, UnreadableFile
@@ -68,7 +69,8 @@ def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     (folder / "small.toml").write_text(SMALL)
     suite = read_suite(folder / "small.toml")
-    return suite, [studies.run_study(study, folder / study.name, jobs=1, quiet=True) for study in suite.studies]
+    with without_processes():
+        return suite, [studies.run_study(study, folder / study.name, quiet=True) for study in suite.studies]
 
 
 def rows_of(small):

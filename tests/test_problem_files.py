@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefooted as sf
+from study_help import without_processes
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, UnreadableFile
 from surefooted.problems import expressions
@@ -276,6 +277,7 @@ def test_commands_take_the_examples(name, tmp_path):
         assert "[model]" in solved.output
 
 
+@without_processes()
 def test_a_study_takes_a_problem_file(tmp_path):
     (tmp_path / "machine.toml").write_text((EXAMPLES / "machine.toml").read_text(encoding="utf-8"), encoding="utf-8")
     text = 'name = "m"\nsteps = 300\nrealisations = 1\nproblem = "machine.toml"\n'

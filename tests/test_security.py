@@ -20,13 +20,13 @@ import pytest
 from click.testing import CliRunner
 
 import surefooted as sf
+from study_help import inline
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, SurefootedError, UnreadableFile
 from surefooted.studies import building, engines, figures, parts, report
 from surefooted.tables import files
 from test_studies_files import _inline as _inline  # no processes in this file, either
-from test_studies_files import inline
 
 SMALL = """
 name = "small"

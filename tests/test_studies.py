@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import surefooted as sf
+from study_help import without_processes
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, MissingExtra, SurefootedError, UnreadableFile
@@ -65,7 +66,8 @@ def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     file = folder / "small.toml"
     file.write_text(SMALL)
-    return studies.run_study(studies.read(file), folder / "out", jobs=1)
+    with without_processes():
+        return studies.run_study(studies.read(file), folder / "out", jobs=1)
 
 
 def study_of(text, *overrides):
@@ -241,6 +243,7 @@ def test_the_tables_of_a_study(small):
     assert about["identity"] == small.study.identity and about["versions"]["surefooted"] == sf.__version__
 
 
+@without_processes()
 def test_resuming_runs_what_is_missing_and_changes_nothing_else(small, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(small.path, out)
@@ -257,6 +260,7 @@ def test_resuming_runs_what_is_missing_and_changes_nothing_else(small, tmp_path)
     ]
 
 
+@without_processes()
 def test_more_realisations_are_added_and_the_old_ones_stay(small, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(small.path, out)
@@ -364,6 +368,7 @@ def test_a_killed_worker_costs_its_current_run_and_nothing_else(name, tmp_path, 
     assert same(found.curves.drop_columns("label"), expected.curves.drop_columns("label"))
 
 
+@without_processes()
 def test_a_run_that_raises_is_reported_with_its_traceback_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
@@ -465,6 +470,7 @@ def test_figures_do_not_depend_on_how_matplotlib_is_set_up(tmp_path):
     assert plain.read_bytes() == tight.read_bytes()
 
 
+@without_processes()
 def test_the_command_line_from_a_file_to_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(GRID)

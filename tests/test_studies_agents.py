@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import surefooted as sf
+from study_help import without_processes
 from surefooted import studies
 from surefooted.errors import InvalidInput
 from surefooted.studies import building, columns, figures, realisation, report, spec, statistics
@@ -73,7 +74,9 @@ def results(tmp_path_factory):
     folder, before = tmp_path_factory.mktemp("mine"), [*sys.path]
     (folder / "mine_agents.py").write_text(MODULE)
     sys.path.append(str(folder))
-    yield studies.run_study(studies.parse(tomllib.loads(STUDY)), folder / "out", jobs=1, allow_code=True)
+    with without_processes():
+        found = studies.run_study(studies.parse(tomllib.loads(STUDY)), folder / "out", allow_code=True)
+    yield found
     sys.path[:] = before
     sys.modules.pop("mine_agents", None)
 

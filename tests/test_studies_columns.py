@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import surefooted as sf
+from study_help import without_processes
 from surefooted import studies
 from surefooted.cli import studies as cli_studies
 from surefooted.studies import columns, figures, parts, realisation, report, spec, statistics
@@ -111,7 +112,8 @@ points = 20
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    return studies.run_study(studies.parse(tomllib.loads(DECISIONS)), tmp_path_factory.mktemp("two") / "out", jobs=1)
+    with without_processes():
+        return studies.run_study(studies.parse(tomllib.loads(DECISIONS)), tmp_path_factory.mktemp("two") / "out")
 
 
 def test_a_run_is_judged_by_both_conditions(both):
@@ -154,6 +156,7 @@ points = 6
 """
 
 
+@without_processes()
 def test_episodes_are_judged_one_by_one(tmp_path):
     results = studies.run_study(studies.parse(tomllib.loads(EACH)), tmp_path / "out", jobs=1)
     study, problem = results.study, build_problem(results.study.problem)
@@ -186,6 +189,7 @@ def drawn(results):
 
 
 @pytest.mark.slow
+@without_processes()
 def test_episodes_are_judged_by_both_conditions(tmp_path):
     """The columns hold the exact margins, and a baseline episode is one without any step of a proposal."""
     overrides = ["episodes=700", "realisations=1", "record.points=30"]
@@ -203,6 +207,7 @@ def test_episodes_are_judged_by_both_conditions(tmp_path):
 
 
 @pytest.mark.slow
+@without_processes()
 def test_amounts_are_named_in_the_unit_of_the_problem(tmp_path, capsys):
     """In figures, in the report and on the terminal, and only amounts."""
     told = {"name": "inventory", "unit": "€", "noise": {"kind": "uniform", "scale": 0.1}}
@@ -286,6 +291,7 @@ def test_a_directory_of_a_version_without_these_columns_can_be_read(both, tmp_pa
 
 
 @pytest.mark.slow
+@without_processes()
 def test_the_regret_of_decisions_is_shown_if_an_agent_decides_step_by_step(both, tmp_path):
     replay = studies.parse(tomllib.loads(DECISIONS.replace('condition = "decisions"', 'condition = "replay"')))
     others = studies.run_study(replay, tmp_path / "out", jobs=1)

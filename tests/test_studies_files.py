@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import surefooted as sf
+from study_help import inline
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, UnreadableFile
@@ -35,12 +36,6 @@ agents = { ucrl2 = { kind = "UCRL2" }, cucrl2 = { kind = "CUCRL2", alpha = 0.1 }
 record = { points = 6 }
 """
 LONG = SMALL.replace("steps = 60", "steps = 20_000").replace("realisations = 2", "realisations = 200")
-
-
-def inline(study, todo, jobs, address=None):
-    """An engine without processes."""
-    for task in todo:
-        yield task, engines.attempt(study.model_dump_json(), task.setting, task.realisation)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import surefooted as sf
+from study_help import inline
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, SurefootedError
@@ -38,12 +39,6 @@ def study_of(text, *overrides):
     for override in overrides:
         reading._override(raw, override)
     return studies.parse(raw)
-
-
-def inline(study, todo, jobs, address=None):
-    """An engine without processes: what is tested here is everything around them."""
-    for task in todo:
-        yield task, engines.attempt(study.model_dump_json(), task.setting, task.realisation)
 
 
 @pytest.fixture(autouse=True)

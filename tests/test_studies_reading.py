@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import surefooted as sf
+from study_help import inline
 from surefooted import studies
 from surefooted.cli import main
 from surefooted.errors import InvalidInput, NotConverged, UnreadableFile
@@ -27,12 +28,6 @@ problem = "riverswim"
 agents = { ucrl2 = { kind = "UCRL2" }, cucrl2 = { kind = "CUCRL2", alpha = 0.1 } }
 record = { points = 6 }
 """
-
-
-def inline(study, todo, jobs, address=None):
-    """An engine without processes."""
-    for task in todo:
-        yield task, engines.attempt(study.model_dump_json(), task.setting, task.realisation)
 
 
 @pytest.fixture(autouse=True)

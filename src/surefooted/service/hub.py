@@ -9,6 +9,7 @@ from surefooted.errors import SurefootedError
 from surefooted.live.store import Store
 
 TURN = 1.0  # seconds after which the thread looks whether it is to end
+PATIENCE = 10.0  # seconds that `stop` waits for the thread
 
 
 class Hub:
@@ -37,7 +38,7 @@ class Hub:
         """End, and wake everybody."""
         self.ending = self._ended = True
         self.wake()
-        self._thread.join(timeout=10 * TURN)
+        self._thread.join(timeout=PATIENCE)
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
