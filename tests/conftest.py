@@ -28,11 +28,9 @@ FIRST = (
     "successors certify service_limits episode_steps live_crash docstrings"
 ).split()
 
-for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS",
-             "PYTHONDONTWRITEBYTECODE"):  # fmt: skip
+for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS"):
     os.environ.pop(name, None)
 os.environ["MPLBACKEND"] = "agg"
-sys.dont_write_bytecode = False  # rewriting the asserts of all tests takes several seconds
 
 # The same examples in every run, and no deadline: the machine may be busy with something else.
 settings.register_profile(
