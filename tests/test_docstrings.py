@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import surefooted
+from study_help import without_processes
 
 PACKAGE = Path(surefooted.__file__).parent
 MODULES = sorted(
@@ -20,6 +21,7 @@ SHOWN += ["evaluate", "read_history", "write_history"]
 
 
 @pytest.mark.parametrize("module", MODULES)
+@without_processes()
 def test_the_examples_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if module == "surefooted.live.address":
