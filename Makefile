@@ -71,7 +71,7 @@ versions: $(VENV)/.developing ## Run a quick part of the tests with the lowest v
 	@$(BIN)/python tests/lowest.py > $(VENV)-lowest/constraints.txt
 	@if $(LOWEST)/python -m pip install --quiet --disable-pip-version-check --editable . pytest pytest-xdist hypothesis \
 		--constraint $(VENV)-lowest/constraints.txt; then \
-		$(LOWEST)/python -m pytest -n 2 -q -W default -m "not slow" $(LOWEST_TESTS:%=tests/test_%.py); \
+		$(LOWEST)/python -m pytest -n 2 --dist loadfile -q -W default -m "not slow" $(LOWEST_TESTS:%=tests/test_%.py); \
 		else echo "Skipped: the lowest versions cannot be installed here"; fi
 	@echo "Newer than what is installed in $(VENV):"
 	@$(BIN)/python -m pip list --outdated --disable-pip-version-check 2>/dev/null || echo "Skipped: no package index can be reached"

@@ -23,15 +23,14 @@ SEEDS = 2  # few, unless a test says otherwise
 # those of average rewards, another one compiles those of episodes, and they do not compile the same ones at once. Then
 # come the longest, so that no process waits for a long file at the end.
 FIRST = (
-    "agents cucbvi robust informed_agents saving ledger compile fuzz everywhere studies_clusters studies bandits docs "
-    "money conformance gym learners solve_gain successors certify service_limits episode_steps live_crash docstrings"
+    "agents cucbvi robust informed_agents saving ledger compile fuzz studies_clusters live_replicas forecast tutorials "
+    "notebooks service_browser everywhere studies adopted solve_gain bandits docs money conformance gym learners "
+    "successors certify service_limits episode_steps live_crash docstrings"
 ).split()
 
-for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS",
-             "PYTHONDONTWRITEBYTECODE"):  # fmt: skip
+for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "PYTHONWARNINGS"):
     os.environ.pop(name, None)
 os.environ["MPLBACKEND"] = "agg"
-sys.dont_write_bytecode = False  # rewriting the asserts of all tests takes several seconds
 
 # The same examples in every run, and no deadline: the machine may be busy with something else.
 settings.register_profile(

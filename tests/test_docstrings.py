@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import surefooted
+from study_help import without_processes
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tools"))
@@ -28,6 +29,7 @@ PUBLIC = [pytest.param(value, id=f"{module or 'surefooted'}.{name}") for module,
 
 
 @pytest.mark.parametrize("module", MODULES)
+@without_processes()
 def test_the_examples_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if module in EXTRAS:

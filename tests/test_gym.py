@@ -28,12 +28,13 @@ def test_every_problem_is_registered_and_passes_gymnasiums_checker(name):
     env.close()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "imports, identity",
     [
         ("surefooted.gym, gymnasium", "surefooted/Inventory-v0"),
-        ("gymnasium, surefooted", "surefooted/Inventory-v0"),
         ("gymnasium", "surefooted:surefooted/Inventory-v0"),
+        ("gymnasium, surefooted", "surefooted/Inventory-v0"),
         ("surefooted, gymnasium", "surefooted.gym:surefooted/Inventory-v0"),
     ],
 )
