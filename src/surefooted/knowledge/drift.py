@@ -78,7 +78,7 @@ class Drift:
         self.restarts += 1
         self.alarm: str | None = None
         self.n, self.look_at, self.begin_at, self.begun = 0, EVERY, float(BEGIN), 0
-        self._sums = np.zeros(3)  # of the surprises of the baseline, in units of their range
+        self._sums = [0.0, 0.0, 0.0]  # of the surprises of the baseline, in units of their range
         self._symbols: dict[int, int] = {}  # where each symbol of each pair is counted
         self._counts: list[int] = []
         self._pairs: list[int] = []  # of each symbol
@@ -100,7 +100,8 @@ class Drift:
         self.n += 1
         if own:
             d = min(max((reward + bias[s_next] - bias[s] - self.gain) / self.range_, -1.0), 1.0)
-            self._sums += (1.0, d, d * d)
+            steps, total, square = self._sums
+            self._sums = [steps + 1.0, total + d, square + d * d]
         earned = min(max(int(BINS * reward / space.r_max), 0), BINS - 1)
         symbol = (pair * space.n_states + s_next) * BINS + earned
         if (where := self._symbols.get(symbol)) is None:
@@ -120,14 +121,14 @@ class Drift:
         """Sums begin anew."""
         self.begun += 1
         self.begin_at = max(GROWTH * self.begin_at, self.begin_at + EVERY) if self.n < 2_000 else self.n + 500.0
-        now = (self.begun, self.n, self._sums.copy(), np.array(self._counts, dtype=np.float64))
+        now = (self.begun, self.n, np.array(self._sums), np.array(self._counts, dtype=np.float64))
         self._beginnings = [*self._beginnings, now][-MOST:]
 
     def _of_baseline(self) -> str | None:
         """What the surprises of the baseline say."""
         if not self._beginnings:
             return None
-        rows = np.array([self._sums - sums for _, _, sums, _ in self._beginnings])
+        rows = np.array(self._sums) - np.array([sums for _, _, sums, _ in self._beginnings])
         logs = np.zeros(len(rows))
         kernels.evidence(rows, TOLERANCE, LAMBDA, PSI, -math.inf, logs)
         logs -= [math.log(j * (j + 1)) for j, *_ in self._beginnings]
@@ -154,25 +155,31 @@ class Drift:
     def pair_evidence(self) -> tuple[Ints, Floats]:
         """The pairs that were seen, and ln(w_j E_jk / K) for each beginning j that is remembered, [J, pairs]."""
         (names, index), counts = np.unique(self._pairs, return_inverse=True), np.array(self._counts, dtype=np.float64)
-        fixed, logs = self._fixed(counts, index, len(names)), []
-        for j, _, _, then in self._beginnings:
-            before = np.append(then, np.zeros(len(counts) - len(then)))
-            both = self._mixture(before, index, len(names)) + self._mixture(counts - before, index, len(names))
-            logs.append(both - fixed - math.log(j * (j + 1) * self.space.n_pairs))
-        return names, np.array(logs)
+        before = np.zeros((len(self._beginnings), len(counts)))
+        for row, (*_, then) in zip(before, self._beginnings, strict=True):
+            row[: len(then)] = then
+        both = self._mixture(before, index) + self._mixture(counts - before, index)
+        weights = [math.log(j * (j + 1) * self.space.n_pairs) for j, *_ in self._beginnings]
+        return names, both - self._fixed(counts[None], index) - np.array(weights)[:, None]
 
     @staticmethod
-    def _fixed(counts: Floats, index: Any, pairs: int) -> Floats:
-        """The logarithm of the largest probability that one law can give to all symbols of a pair, [pairs]."""
-        total = np.bincount(index, counts, pairs)
-        return np.asarray(np.bincount(index, counts * np.log(counts / total[index]), pairs))
+    def _by_pair(values: Floats, index: Any) -> Floats:
+        """Sums over the symbols of each pair, [rows, pairs], of values [rows, symbols]."""
+        pairs = int(index.max()) + 1
+        cells = np.arange(len(values))[:, None] * pairs + index
+        sums: Floats = np.bincount(cells.ravel(), values.ravel(), len(values) * pairs).astype(np.float64)
+        return sums.reshape(len(values), pairs)
 
-    def _mixture(self, counts: Floats, index: Any, pairs: int) -> Floats:
-        """The logarithm of the probability that a Dirichlet mixture gives to the symbols of a pair, [pairs]."""
+    def _fixed(self, counts: Floats, index: Any) -> Floats:
+        """The logarithm of the largest probability that one law can give to all symbols of a pair, [rows, pairs]."""
+        total = self._by_pair(counts, index)
+        return self._by_pair(counts * np.log(counts / total[:, index]), index)
+
+    def _mixture(self, counts: Floats, index: Any) -> Floats:
+        """The logarithm of the probability that a Dirichlet mixture gives to the symbols of a pair, [rows, pairs]."""
         symbols = BINS * self.space.n_states
         a = min(0.5, 4.0 / symbols)
-        total = np.bincount(index, counts, pairs)
-        each = np.bincount(index, gammaln(counts + a) - gammaln(a), pairs)
+        total, each = self._by_pair(counts, index), self._by_pair(gammaln(counts + a) - gammaln(a), index)
         return np.asarray(each + gammaln(symbols * a) - gammaln(total + symbols * a))
 
     def state_dict(self) -> dict[str, Any]:
@@ -180,7 +187,7 @@ class Drift:
         names = ("alarm", "n", "look_at", "begin_at", "begun", "restarts")
         beginnings = [(j, n, sums.copy(), counts.copy()) for j, n, sums, counts in self._beginnings]
         symbols = (list(self._symbols), list(self._counts), list(self._pairs))
-        kept = {"sums": self._sums.copy(), "symbols": symbols, "beginnings": beginnings}
+        kept = {"sums": np.array(self._sums), "symbols": symbols, "beginnings": beginnings}
         return {name: getattr(self, name) for name in names} | kept
 
     def load(self, state: dict[str, Any]) -> None:
@@ -189,4 +196,4 @@ class Drift:
             setattr(self, name, state[name])
         symbols, self._counts, self._pairs = (list(column) for column in state["symbols"])
         self._symbols = {symbol: i for i, symbol in enumerate(symbols)}
-        self._sums, self._beginnings = state["sums"].copy(), [tuple(kept) for kept in state["beginnings"]]
+        self._sums, self._beginnings = state["sums"].tolist(), [tuple(kept) for kept in state["beginnings"]]

@@ -184,15 +184,16 @@ class Tracks:
     def _read(self, machine: "Machine", event: Event, site: int | None, again: bool) -> None:
         """Read the accounts of a site, or all of them."""
         books, slots = machine.fleet.books, machine.fleet.open[event.n].slots if event.kind == "ask" else []
-        number = [(-1, i, ledger) for i, ledger in enumerate(books.shared)]
+        number = [((-1, i), ledger) for i, ledger in enumerate(books.shared)]
         for i in range(len(books.own)) if site is None else (site,):
-            number += [(i, j, ledger) for j, ledger in enumerate(books.own[i])]
+            if books.own[i]:
+                number += [((i, j), ledger) for j, ledger in enumerate(books.own[i])]
         at = datetime.fromisoformat(event.at).timestamp()
-        for i, (of, metric, ledger) in enumerate(number):
+        for i, (key, ledger) in enumerate(number):
             slot = slots[i] if slots else -1
-            track = self.accounts.get((of, metric))
+            track = self.accounts.get(key)
             if track is None:
-                track = self.accounts[of, metric] = Track()
+                track = self.accounts[key] = Track()
             worth, deposits = ledger.reading()
             before = track.carried + (float(ledger.arrays.slots.least[slot]) if slot >= 0 else 0.0)
             track.carried = worth if again else max(worth, before)
@@ -200,7 +201,7 @@ class Tracks:
             paid_in = terms.rate * ledger.steps
             track.add(
                 n=event.n, at=at, margin=terms.opening + paid_in + track.carried, deposits=deposits,
-                balance=terms.opening - self._reserve(machine, (of, metric), ledger) + paid_in + worth,
+                balance=terms.opening - self._reserve(machine, key, ledger) + paid_in + worth,
                 paid_in=ledger.account.tolerance.allowance + paid_in,
                 departures=slot >= 0, alarms=event.kind == "alarm",
             )  # fmt: skip
