@@ -29,6 +29,7 @@ from surefooted.errors import MissingExtra, SurefootedError
 @click.option("--threads", type=click.IntRange(min=1, max=1_000), default=32, show_default=True,
               help="Calls that are worked on at once.")  # fmt: skip
 @click.option("--webhooks", type=click.Path(dir_okay=False), help="A TOML file: whom to tell about alarms.")
+@click.option("--allow-code", is_flag=True, help="Run learners of your own, of deployments in the store.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info",
               show_default=True)  # fmt: skip
 def serve(path: Where | None, store: Where | None, host: str, port: int, webhooks: str | None, log_level: str,

@@ -54,7 +54,8 @@ class Following:
         """The deployment as the journal has left it."""
         last, machine = self.store.last, self._machine
         epoch = self.store.epoch
-        if machine is None or self._read_to[0] != epoch:
+        is_ahead = machine is not None and machine.n > last  # of effects that were never committed
+        if machine is None or is_ahead or self._read_to[0] != epoch:
             machine = self._machine = self._restored()
             self._read_to = (epoch, machine.n)
         elif last in (machine.n, self._read_to[1]):

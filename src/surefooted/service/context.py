@@ -61,7 +61,7 @@ class Context:
                 return found
         if self.store.find_definition(name) is None:
             raise not_found("no such deployment", f"There is no deployment {name!r}.")
-        made = self.store.deployment(name)
+        made = self.store.deployment(name, self.settings.allow_code)
         with self._lock:
             found = self._advisors.setdefault(name, made)
             while len(self._advisors) > KEPT:
