@@ -40,6 +40,7 @@ BINS = 4  # of rewards
 EVERY, SELDOM = 25, 200  # steps between two looks: at least this many, and this share of all
 BEGIN, GROWTH = 100, 1.3  # sums begin anew after BEGIN steps, and each time the steps have grown by GROWTH
 MOST = 12  # beginnings that are remembered: the latest
+KEPT = ("alarm", "since", "n", "look_at", "begin_at", "begun", "restarts")
 
 
 class Drift:
@@ -60,7 +61,7 @@ class Drift:
     >>> any(drift.add(0, 0, reward, 0, own=True) for reward in [0.1, 0.5] * 200)
     True
     >>> drift.alarm
-    'state 0, action 0: earns or leads to something else than before outcome 816'
+    'state 0, action 0: earns or leads to something else than up to outcome 816'
 
     """
 
@@ -77,22 +78,23 @@ class Drift:
         """Forget everything, and begin to look anew."""
         self.restarts += 1
         self.alarm: str | None = None
+        self.since = 0  # the decision of the last outcome before the change, if there is an alarm and it is known
         self.n, self.look_at, self.begin_at, self.begun = 0, EVERY, float(BEGIN), 0
         self._sums = [0.0, 0.0, 0.0]  # of the surprises of the baseline, in units of their range
         self._symbols: dict[int, int] = {}  # where each symbol of each pair is counted
         self._counts: list[int] = []
         self._pairs: list[int] = []  # of each symbol
-        self._beginnings: list[tuple[int, int, Floats, Floats]] = []  # number, n, sums, counts
+        self._beginnings: list[tuple[int, int, int, Floats, Floats]] = []  # number, n, decision, sums, counts
 
     @property
     def threshold(self) -> float:
         """The logarithm of what each of the two weighted sums must reach."""
         return math.log(2 * (self.restarts + 1) * (self.restarts + 2) / self.level)
 
-    def add(self, s: int, pair: int, reward: float, s_next: int, own: bool) -> bool:
+    def add(self, s: int, pair: int, reward: float, s_next: int, own: bool, decision: int = 0) -> bool:
         """Count a step, at which the baseline chose if it is its `own`; whether this raises an alarm.
 
-        The reward is counted from `low` (`tables.money`).
+        The reward is counted from `low` (`tables.money`). An alarm names the `decision` after which something changed.
         """
         if self.alarm is not None:
             return False
@@ -110,25 +112,25 @@ class Drift:
             self._pairs.append(pair)
         self._counts[where] += 1
         if self.n >= self.begin_at:
-            self._begin()
+            self._begin(decision)
         if self.n < self.look_at:
             return False
         self.look_at = self.n + max(EVERY, len(self._counts) // 4, self.n // SELDOM)
         self.alarm = self._of_baseline() or self._of_pairs()
         return self.alarm is not None
 
-    def _begin(self) -> None:
+    def _begin(self, decision: int) -> None:
         """Sums begin anew."""
         self.begun += 1
         self.begin_at = max(GROWTH * self.begin_at, self.begin_at + EVERY) if self.n < 2_000 else self.n + 500.0
-        now = (self.begun, self.n, np.array(self._sums), np.array(self._counts, dtype=np.float64))
+        now = (self.begun, self.n, decision, np.array(self._sums), np.array(self._counts, dtype=np.float64))
         self._beginnings = [*self._beginnings, now][-MOST:]
 
     def _of_baseline(self) -> str | None:
         """What the surprises of the baseline say."""
         if not self._beginnings:
             return None
-        rows = np.array(self._sums) - np.array([sums for _, _, sums, _ in self._beginnings])
+        rows = np.array(self._sums) - np.array([sums for *_, sums, _ in self._beginnings])
         logs = np.zeros(len(rows))
         kernels.evidence(rows, TOLERANCE, LAMBDA, PSI, -math.inf, logs)
         logs -= [math.log(j * (j + 1)) for j, *_ in self._beginnings]
@@ -138,7 +140,7 @@ class Drift:
         steps, total, _ = rows[best].tolist()
         mean = total / steps * self.range_
         more = "more" if mean > 0 else "less"
-        since = f"over the {int(steps)} steps since outcome {self._beginnings[best][1]}"
+        since = f"over the {int(steps)} steps since {self._place(best)}"
         return f"the baseline earns {self.space.amount(abs(mean), '.3g')} a step {more} than was declared, {since}"
 
     def _of_pairs(self) -> str | None:
@@ -149,8 +151,12 @@ class Drift:
         if np.logaddexp.reduce(logs, axis=None) < self.threshold:
             return None
         j, k = np.unravel_index(int(np.argmax(logs)), logs.shape)
-        since = self._beginnings[int(j)][1]
-        return f"{self.space.words(int(names[k]))}: earns or leads to something else than before outcome {since}"
+        return f"{self.space.words(int(names[k]))}: earns or leads to something else than up to {self._place(int(j))}"
+
+    def _place(self, i: int) -> str:
+        """Where sums began that raise an alarm."""
+        _, n, self.since, *_ = self._beginnings[i]
+        return f"decision {self.since}" if self.since else f"outcome {n}"
 
     def pair_evidence(self) -> tuple[Ints, Floats]:
         """The pairs that were seen, and ln(w_j E_jk / K) for each beginning j that is remembered, [J, pairs]."""
@@ -184,15 +190,14 @@ class Drift:
 
     def state_dict(self) -> dict[str, Any]:
         """What was counted."""
-        names = ("alarm", "n", "look_at", "begin_at", "begun", "restarts")
-        beginnings = [(j, n, sums.copy(), counts.copy()) for j, n, sums, counts in self._beginnings]
+        beginnings = [(j, n, of, sums.copy(), counts.copy()) for j, n, of, sums, counts in self._beginnings]
         symbols = (list(self._symbols), list(self._counts), list(self._pairs))
         kept = {"sums": np.array(self._sums), "symbols": symbols, "beginnings": beginnings}
-        return {name: getattr(self, name) for name in names} | kept
+        return {name: getattr(self, name) for name in KEPT} | kept
 
     def load(self, state: dict[str, Any]) -> None:
         """Remember what `state_dict` returned."""
-        for name in ("alarm", "n", "look_at", "begin_at", "begun", "restarts"):
+        for name in KEPT:
             setattr(self, name, state[name])
         symbols, self._counts, self._pairs = (list(column) for column in state["symbols"])
         self._symbols = {symbol: i for i, symbol in enumerate(symbols)}

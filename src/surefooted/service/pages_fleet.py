@@ -7,6 +7,7 @@ request reads a journal.
 from dataclasses import dataclass
 from typing import Any
 
+from surefooted.live import lines
 from surefooted.live.advisor import Advisor
 from surefooted.live.machine import Machine
 from surefooted.service.context import Context
@@ -168,7 +169,7 @@ def _needs(advisor: Advisor, machine: Machine) -> list[dict[str, Any]]:
 
     here = link("/deployment", name=name)
     if machine.fleet.alarm is not None:
-        need(0, "Alarm", machine.fleet.alarm, here + "#alarms")
+        need(0, "Alarm", lines.alarm(machine.fleet.alarm, advisor.alarm_since(machine)), here + "#alarms")
     for what in machine.fleet.contradictions:
         need(0, "Contradiction", what, here + "#alarms")
     if waiting := questions(advisor, machine):

@@ -67,8 +67,11 @@ def deployment(held: Context, advisor: Advisor) -> dict[str, Any]:
 
 def about(advisor: Advisor, machine: Machine, site: int | None) -> dict[str, Any]:
     """What both pages show; called with the lock."""
+    alarm = machine.fleet.alarm
     return {
-        "deployment": advisor.name, "alarm": machine.fleet.alarm, "contradictions": machine.fleet.contradictions,
+        "deployment": advisor.name, "contradictions": machine.fleet.contradictions,
+        "alarm": None if alarm is None else lines.alarm(alarm, advisor.alarm_since(machine)),
+        "since": "" if machine.fleet.drift is None else machine.fleet.drift.since or "",
         "paused_all": machine.paused, "accounts": _accounts(advisor, machine, site),
         "learnt": _learnt(advisor, machine), "forecast": _forecast(advisor, machine, site),
     }  # fmt: skip
