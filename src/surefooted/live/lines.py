@@ -39,10 +39,10 @@ def _site(body: dict[str, Any], sites: Sequence[str]) -> str:
 
 def _ask(body: dict[str, Any], space: Space, sites: Sequence[str]) -> str:
     state, action = space.state_words(body["state"]), space.action_words(body["action"])
-    what = f"play {action}"
+    what = f"play {action}."
     if body["status"] == "waiting":
         what = f"may {space.action_words(body['proposed'])} be played?"
-    return f"{sites[body['site']]}, {body['key']}, in state {state}: {what}. {body['reason']}"
+    return f"{sites[body['site']]}, {body['key']}, in state {state}: {what} {body['reason']}"
 
 
 def _outcome(body: dict[str, Any], space: Space) -> str:
