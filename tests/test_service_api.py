@@ -170,7 +170,8 @@ def test_learners_of_ones_own_run_if_who_starts_the_service_allows_it(place, mon
     with Service(store) as refusing:
         refusing.secrets = service.secrets
         answer = refusing.call("POST", SHOP + "/ask", {"site": "a", "state": 0, "key": "1"})
-        assert answer.status == 422 and "only if you allow it" in answer.json["detail"]
+        assert answer.status == 409 and "does not run" in answer.json["detail"]
+        assert str(place) not in answer.content.decode()
         assert not refusing.call("POST", "/v1/verify", {}, role="operate").json["is_whole"]
     store.close()
     sys.modules.pop("my_code")

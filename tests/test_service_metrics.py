@@ -12,8 +12,9 @@ pytest.importorskip("fastapi", reason="fastapi is missing")
 from service_help import Service, served
 from surefooted.agents.fleet import Fleet
 from surefooted.live import reports
-from surefooted.service import metrics
+from surefooted.service import api_events, metrics, warming
 from surefooted.service.context import Context
+from test_service_pages import browser
 from test_service_turns import asked, together
 
 LAZY = """
@@ -47,7 +48,7 @@ def test_a_deployment_that_cannot_be_read_hides_no_other(place, monkeypatch):
     (place / "my_lazy.py").write_text(LAZY)
     monkeypatch.syspath_prepend(str(place))
     store, _ = deployed(place / "x.db")
-    another(store, "own", learner="my_lazy:Lazy", allow_code=True)
+    another(store, "own", learner="my_lazy:Lazy", allow_code=True).add_site("c")
     another(store, "other").add_site("b")
     sys.modules.pop("my_lazy")
     with Service(store) as service:
@@ -55,6 +56,14 @@ def test_a_deployment_that_cannot_be_read_hides_no_other(place, monkeypatch):
         for name in ("shop", "other"):
             assert told(service, "deployment_up", of(name)) == 1 and told(service, "sites", of(name)) == 1
         assert told(service, "store_up") == 1 and told(service, "last_event") == store.last
+        shown = browser(service, "read").get("/").text
+        assert "Unreadable" in shown and "my_lazy" not in shown
+        assert browser(service, "read").get("/approvals").status == 200
+        n = store.last  # the streams of all deployments, and webhooks, name sites of this one
+        assert service.held.sites("own") == ["c"] and service.held.sites("other") == ["b"]
+        rows = api_events._read(service.held, None, 0, lambda: None)
+        assert [number for number, _ in rows] == list(range(1, n + 1))
+        assert warming.read_all(service.held) == ["own"]
         monkeypatch.setattr(type(service.held.advisor("other")), "_departures", lambda self, machine: 1 / 0)
         assert told(service, "deployment_up", of("shop")) == 0 and told(service, "store_up") == 1
     store.close()

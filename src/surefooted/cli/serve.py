@@ -55,9 +55,11 @@ def serve(path: Where | None, store: Where | None, host: str, port: int, webhook
         app = create_app(held, settings.Settings(**limits, webhooks=hooks))
         made = serving.listening(host, port)
         warming.compile_all()
-        warming.read_all(app.state.context)
+        unread = warming.read_all(app.state.context)
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"Listening on http://{shown}:{made.getsockname()[1]} (Ctrl-C ends it)", err=True)
+        for name in unread:
+            click.echo(f"Deployment {name} cannot be used here; a learner of your own needs --allow-code", err=True)
         if not serving.has_tokens(held):
             click.echo("There is no token yet, so nobody can use it: surefooted token create --help", err=True)
         serving.run(app, made)

@@ -153,7 +153,7 @@ class Following:
     def _note_alarm(self, machine: Machine, before: str | None) -> None:
         """Write down that an alarm was raised; its effect has been taken already."""
         if machine.fleet.alarm is not None and before is None:
-            since = {"since": self._changed_since(machine), "since_time": self.alarm_since(machine)}
+            since = {"since": self._changed_since(machine), "since_time": self._alarm_since(machine)}
             machine.note(self.store.append(self.id, "alarm", {"what": machine.fleet.alarm} | since))
 
     @staticmethod
@@ -162,7 +162,7 @@ class Following:
         drift = machine.fleet.drift
         return None if drift is None or drift.alarm is None else drift.since or None
 
-    def alarm_since(self, machine: Machine) -> str | None:
+    def _alarm_since(self, machine: Machine) -> str | None:
         """When the decision was made up to which nothing had changed, if there is an alarm; called with the lock."""
         decision = self._changed_since(machine)
         return None if decision is None else self.store.event(decision).at

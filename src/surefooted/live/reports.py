@@ -65,7 +65,7 @@ class Reports(Tables):
             "waiting": dict(machine.waiting),
             "contradictions": fleet.contradictions,
             "alarm": fleet.alarm,
-            "alarm_since": self.alarm_since(machine),
+            "alarm_since": self._alarm_since(machine),
             "alarm_probability": 0.0 if fleet.drift is None else fleet.drift.level,
             "outside_guarantee": list(machine.outside),
         }  # fmt: skip

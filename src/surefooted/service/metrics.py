@@ -79,10 +79,11 @@ class _Deployments(Collector):
     def _status(self, deployment: str) -> dict[str, Any] | None:
         """Where a deployment stands; None if it cannot be read, which must not hide the others."""
         try:
-            return self.held.advisor(deployment).status()
+            advisor = self.held.readable(deployment)
+            return None if advisor is None else advisor.status()
         except StoreFault:
             raise
-        except Exception as error:  # such as a learner of one's own, whose code may not run here
+        except Exception as error:  # such as what nobody expects
             log.warning("a deployment cannot be read", extra={"told": {"deployment": deployment, "error": repr(error)}})
             return None
 

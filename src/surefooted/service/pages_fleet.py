@@ -64,7 +64,11 @@ def fleet(held: Context, query: Query) -> dict[str, Any]:
     """What the page shows."""
     rows, needs, deployments = list[Row](), list[dict[str, Any]](), list[dict[str, Any]]()
     for name in held.store.deployments():
-        advisor = held.advisor(name)
+        if (advisor := held.readable(name)) is None:
+            words = "it cannot be read by this service, whose log says why"
+            needs.append({"rank": 0, "kind": "Unreadable", "deployment": name, "words": words, "link": "/", "sites": [],
+                          "more": 0})  # fmt: skip
+            continue
         with held.store.lock:
             machine = advisor.machine()
             own = _rows(advisor, machine)
@@ -170,7 +174,7 @@ def _needs(advisor: Advisor, machine: Machine) -> list[dict[str, Any]]:
 
     here = link("/deployment", name=name)
     if machine.fleet.alarm is not None:
-        need(0, "Alarm", lines.alarm(machine.fleet.alarm, advisor.alarm_since(machine)), here + "#alarms")
+        need(0, "Alarm", lines.alarm(machine.fleet.alarm, advisor._alarm_since(machine)), here + "#alarms")
     for what in machine.fleet.contradictions:
         need(0, "Contradiction", what, here + "#alarms")
     if waiting := questions(advisor, machine):

@@ -71,7 +71,7 @@ def about(advisor: Advisor, machine: Machine, site: int | None) -> dict[str, Any
     alarm = machine.fleet.alarm
     return {
         "deployment": advisor.name, "contradictions": machine.fleet.contradictions,
-        "alarm": None if alarm is None else lines.alarm(alarm, advisor.alarm_since(machine)),
+        "alarm": None if alarm is None else lines.alarm(alarm, advisor._alarm_since(machine)),
         "since": "" if machine.fleet.drift is None else machine.fleet.drift.since or "",
         "paused_all": machine.paused, "accounts": _accounts(advisor, machine, site),
         "learnt": _learnt(advisor, machine), "forecast": _forecast(advisor, machine, site),
