@@ -2,8 +2,9 @@
 
 Fleets with guardrails, drift and every mode: outcomes come late, in parts, out of order, twice or never, and bad news
 comes later than good news. People override, approve, reject, do not answer, pause, move, close and reopen sites, tell
-wrong numbers and correct them at once or later, and go on after alarms with all data or with some. In some worlds what
-departures earn changes one day. Advisors are rebuilt from the journal, with or without a snapshot.
+wrong numbers and correct them at once or later, and go on after alarms with all data or with some. In some worlds most
+losses are lost, and are given up (`expire`). In some what departures earn changes one day, or turns into its opposite;
+in some the least thing raises an alarm of drift. Advisors are rebuilt from the journal, with or without a snapshot.
 
 δ is large, so that failures of the bounds are counted against what was promised; all accounts of a run have δ together.
 Where no proof covers a bound (between a wrong number and its correction, or between a change and the choice of new
@@ -24,11 +25,13 @@ import adversarial_account
 import surefooted as sf
 from adversarial_account import Tally, exactly
 from live_help import Clock
+from surefooted.knowledge import drift
 from surefooted.live import learners
 from surefooted.tables.mdp import TabularMDP
 
 TOLERANCE = 1e-9
 DELTAS = (0.5, 0.05, 0.001)  # at the last one, a single mistake is seen soon
+EASILY = 0.9  # the level of drift at which anything raises an alarm
 MODES = ("live", "live", "live", "live", "live", "approval", "approval", "shadow")
 
 
@@ -92,6 +95,8 @@ class Rehearsal:
     sites: list
     alpha: float
     changes: bool
+    turns: bool  # what changes turns into its opposite
+    loses: bool  # most losses are never told
     corrects_late: bool
     fates: list = field(default_factory=list)
     wrong: set = field(default_factory=set)  # decisions of which something wrong was told, and not yet corrected
@@ -102,6 +107,8 @@ class Rehearsal:
     departed: int = 0
     asked: int = 0
     alarms: int = 0
+    expired: int = 0
+    trusted: int = 0
     covered: bool = True  # whether bounds are proved now
     clean: bool = True  # whether they always were
     changed: bool = False  # and nobody has said so yet
@@ -157,7 +164,7 @@ class Rehearsal:
             return int(rng.integers(0, 6)) if rng.random() < 0.95 else None
         if reward + self.bias[s_next] - self.bias[s] - self.gain >= 0:
             return 0
-        return int(rng.integers(3, 40)) if rng.random() < 0.8 else None
+        return int(rng.integers(3, 40)) if rng.random() < (0.1 if self.loses else 0.8) else None
 
     def step(self, t, site):
         """One question at a site, and what becomes of the answer."""
@@ -229,9 +236,10 @@ class Rehearsal:
         for fate in due:
             self.tell(t, fate)
         for fate in [fate for fate in self.fates if fate.due is None]:
-            if rng.random() < 0.05:
+            if rng.random() < (0.5 if self.loses else 0.05):
                 advisor.expire(fate.n, who="Ada")
                 self.fates.remove(fate)
+                self.expired += 1
         if due:
             self.compare()
 
@@ -313,20 +321,25 @@ class Rehearsal:
         """Somebody decides what to believe: after an alarm, after a change, or for no reason."""
         rng, advisor, fleet = self.rng, self.advisor, self.advisor.machine().fleet
         self.alarms += fleet.alarm is not None
-        if self.changed and rng.random() < (0.1 if fleet.alarm is not None else 0.01):
+        if self.changed and rng.random() < (0.2 if fleet.alarm is not None else 0.03):
             advisor.trust(keep_since=self.store.last, who="Ada", note="it has changed")
+            self.trusted += 1
             self.changed, self.covered = False, not self.wrong
         elif fleet.alarm is not None and not self.changed and rng.random() < 0.3:
             some = rng.random() < 0.5
+            self.trusted += 1
             advisor.trust(keep_since=int(rng.integers(self.store.last)) if some else None, who="Ada")
         elif rng.random() < 0.005 and not self.changed:
+            self.trusted += 1
             advisor.trust(keep_since=int(rng.integers(self.store.last)), who="Ada", note="for no reason")
 
     def change(self):
         """What departures earn changes; the baseline's own pairs stay as they are, and so do its gain and bias."""
         space, certain = self.problem.space, self.problem.baseline.probabilities
         self.moved = {k for k in range(space.n_pairs) if certain[space.pair_state[k], space.pair_action[k]] == 0}
-        self.means, self.each = self.rng.random(space.n_pairs), [column.copy() for column in self.each]
+        opposite = (self.problem.mdp.r < space.r_max / 2).astype(np.float64)
+        self.means = opposite if self.turns else self.rng.random(space.n_pairs)
+        self.each = [column.copy() for column in self.each]
         for k in self.moved:
             self.each[0][k] += self.means[k] * space.r_max - self.problem.mdp.r[k]
         self.changed, self.covered, self.clean = True, False, False
@@ -361,11 +374,16 @@ def a_rehearsal(rng, problem, path, delta):
     }
     options |= {"accounts": str(rng.choice(["shared", "own", "both"])), "mode": str(rng.choice(MODES))}
     options |= {"arrival": str(rng.choice(["any", "any", "independent"])), "people": str(rng.choice(["state", "more"]))}
-    options["drift"] = float(rng.choice([0.0, 0.05, 0.5, 0.9]))
+    options["drift"] = float(rng.choice([0.0, 0.05, 0.5, EASILY]))
     rails = [Rail(rng, problem, name) for name in ("service", "failures")[: int(rng.integers(3))]]
     sites = [f"site {j}" for j in range(int(rng.choice([1, 2, 5])))]
-    changes, late = bool(rng.random() < 0.2), bool(rng.random() < 0.25)
-    return Rehearsal(problem, rng, path, options, rails, sites, alpha, changes, late)
+    changes, turns, loses = rng.random() < 0.35, rng.random() < 0.5, rng.random() < 0.3
+    if changes:
+        options["drift"] = float(rng.choice([0.0, 0.5, EASILY]))
+    if turns or loses:  # departures go on, so that what is wrong is seen
+        options |= {"allowance": max(options["allowance"], 100.0), "mode": "live"}
+    late = bool(rng.random() < 0.25)
+    return Rehearsal(problem, rng, path, options, rails, sites, alpha, changes, turns, loses, late)
 
 
 @dataclass
@@ -376,15 +394,21 @@ class All(Tally):
     guarded: int = 0
     changes: int = 0
     clean: int = 0
+    expired: int = 0
+    trusted: int = 0
 
     def line(self):
         more = f"{self.guarded} runs with guardrails, {self.changes} with a change, {self.clean} always covered"
-        return f"{super().line()}; {more}, {self.alarms} questions under an alarm"
+        did = f"{self.alarms} rounds under an alarm, {self.trusted} times trusted, {self.expired} outcomes given up"
+        return f"{super().line()}; {more}, {did}"
 
 
 def run_campaign(n, seed, steps=100):
     """`n` random problems; what was seen."""
     tally, known = All(deltas=DELTAS), dict(learners.LEARNERS)
+    usual = (drift.BEGIN, drift.EVERY, drift.Drift.threshold)
+    drift.BEGIN, drift.EVERY = 20, 5  # these runs are short
+    drift.Drift.threshold = property(lambda self: 0.0 if self.level == EASILY else usual[2].fget(self))
     try:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
             for i in range(n):
@@ -392,6 +416,7 @@ def run_campaign(n, seed, steps=100):
     finally:
         learners.LEARNERS.clear()
         learners.LEARNERS.update(known)
+        drift.BEGIN, drift.EVERY, drift.Drift.threshold = usual
     tally.judge()
     return tally
 
@@ -403,7 +428,7 @@ def one(i, seed, steps, place, tally):
     delta, own = DELTAS[i % len(DELTAS)], int(rng.integers(2**31))
     learners.LEARNERS["harm"] = lambda space, **options: adversarial_account.Harm(problem, own)
     found = a_rehearsal(rng, problem, place / f"{i}.db", delta)
-    longer = 4 if found.changes and found.options["drift"] else 1  # it takes a while to notice
+    longer = 3 if found.changes and found.options["drift"] else 1  # it takes a while to notice
     rehearse(found, longer * max(steps // len(found.sites), 20))
     for left in place.glob(f"{i}.db*"):
         left.unlink()
@@ -411,6 +436,7 @@ def one(i, seed, steps, place, tally):
     tally.departed, tally.alarms = tally.departed + found.departed, tally.alarms + found.alarms
     tally.guarded, tally.changes = tally.guarded + bool(found.rails), tally.changes + found.changes
     tally.clean += found.clean
+    tally.expired, tally.trusted = tally.expired + found.expired, tally.trusted + found.trusted
     tally.promised[delta] += 1
     tally.failed[delta] += not found.held
     if found.held and found.clean:

@@ -72,7 +72,7 @@ def test_the_evidence_of_a_pair_is_that_of_two_mixtures_against_the_best_single_
         drift.add(pair // 2, pair, reward, y, own=False)
         seen.append((pair, (y, int(4 * reward))))
     names, logs = drift.pair_evidence()
-    (begin,) = [n for _, n, _, _ in drift._beginnings]
+    (begin,) = [n for _, n, *_ in drift._beginnings]
     m = 8
     for k, pair in enumerate(names):
         q, parts = 0.0, [[x for p, x in seen[:begin] if p == pair], [x for p, x in seen[begin:] if p == pair]]

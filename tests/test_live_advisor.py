@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from datetime import timedelta
 
 import numpy as np
@@ -278,6 +279,10 @@ def test_closed_sites_answer_no_questions(place):
     assert advisor.ask("a", 5, key="2").state == 5
 
 
+def decisions(advisor):
+    return [event.n for event in advisor.journal() if event.kind == "ask"]
+
+
 def test_an_alarm_stops_exploring_until_somebody_decides_what_to_believe(place):
     _, advisor, _, s = exploring(place / "x.db", drift=0.01, mode="shadow")
     for i in range(400):  # the shop has changed: nothing is earned any more
@@ -286,9 +291,12 @@ def test_an_alarm_stops_exploring_until_somebody_decides_what_to_believe(place):
         s = 0
         if advisor.status()["alarm"]:
             break
-    alarm = advisor.status()["alarm"]
-    assert alarm and "outcome" in alarm
-    assert [event.body["what"] for event in advisor.journal() if event.kind == "alarm"] == [alarm]
+    status = advisor.status()
+    alarm, since = status["alarm"], int(re.search(r"decision (\d+)", status["alarm"])[1])
+    last_good = max(made.id for made in map(advisor.decision, decisions(advisor)) if not made.key.startswith("bad"))
+    assert 0 < since <= last_good + 60 and status["alarm_since"] == advisor.decision(since).time
+    (told,) = [event.body for event in advisor.journal() if event.kind == "alarm"]
+    assert told == {"what": alarm, "since": since, "since_time": status["alarm_since"]}
     decision = advisor.ask("a", 0, key="after")
     assert decision.role == "baseline" and alarm in decision.reason
     advisor.tell(decision, reward=0.0, next_state=0)

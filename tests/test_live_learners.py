@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import surefooted as sf
@@ -28,6 +29,32 @@ class Last(UCRL2Learner):
     def propose(self, plausible, t):
         policy = Policy.deterministic(self.space, [int(self.space.actions(s)[-1]) for s in range(self.space.n_states)])
         return Plan(policy, 0.0, 1.0, np.zeros(self.space.n_states), 1, True)
+
+class Q(UCRL2Learner):
+    '''Q-learning with a discount: what it remembers is no count.'''
+
+    def __init__(self, space, *, seed=0, **options):
+        super().__init__(space, **options)
+        self.q, self.drawn = np.full(space.n_pairs, 10.0 * space.r_max), np.random.default_rng(seed).random(1000)
+
+    def learn(self, pairs, rewards, next_states, noise=None):
+        super().learn(pairs, rewards, next_states, noise)
+        for k, r, y in zip(pairs, rewards, next_states, strict=True):
+            best = self.q[self.space.pair_ptr[y] : self.space.pair_ptr[y + 1]].max()
+            self.q[k] += 0.2 * (r + 0.9 * best - self.q[k])
+
+    def propose(self, plausible, t):
+        q = self.q + 0.01 * self.drawn[t % 1000] * np.arange(self.space.n_pairs)
+        ends = zip(self.space.pair_ptr, self.space.pair_ptr[1:], strict=False)
+        policy = Policy(self.space, pair=np.array([a + np.argmax(q[a:b]) for a, b in ends]))
+        return Plan(policy, 0.0, 1.0, np.zeros(self.space.n_states), 1, True)
+
+    def _contents(self):
+        return super()._contents() | {"q": self.q.copy()}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.q = state["q"].copy()
 
 class Fails(UCRL2Learner):
     def __init__(self, space, **options):
@@ -67,6 +94,49 @@ def test_an_own_learner_proposes_if_its_code_is_allowed(own):
         fresh.deployment("shop").ask("a", s, key="new")
     refused = fresh.verify().faults
     assert len(refused) == 1 and "deployment shop" in refused[0] and "only if you allow it" in refused[0]
+
+
+@pytest.mark.parametrize("learner", ["my_learners:Q", "psrl"])
+@pytest.mark.parametrize("arrival", ["any", pytest.param("independent", marks=pytest.mark.slow)])
+def test_any_learner_in_a_fleet_with_both_kinds_of_accounts(own, learner, arrival):
+    """Late, lost, overridden and corrected outcomes; then opened again, replayed, and verified."""
+    options = {"learner": learner, "allow_code": learner != "psrl", "accounts": "both", "arrival": arrival, "seed": 3}
+    path, sites = own / "x.db", ("a", "b", "c")
+    store, advisor = deployed(path, sites=sites, allowance=30.0, **options)
+    problem, rng, where, late = shop(), np.random.default_rng(1), dict.fromkeys(sites, 0), []
+    for t in range(90):
+        for site in sites:
+            decision = advisor.ask(site, where[site], key=str(t))
+            pair = problem.space.pair(where[site], decision.action)
+            if rng.random() < 0.1:  # somebody plays the last action
+                pair = int(problem.space.pair_ptr[where[site] + 1]) - 1
+                advisor.tell(decision, action=int(problem.space.pair_action[pair]), who="Ada")
+            reward, where[site] = problem.mdp.draw(rng, pair)
+            late.append((decision, float(reward), int(where[site])))
+        rng.shuffle(late)
+        while len(late) > 4:
+            decision, reward, after = late.pop()
+            if rng.random() < 0.1:
+                advisor.expire(decision)
+                continue
+            advisor.tell(decision, reward=reward, next_state=after)
+            if rng.random() < 0.05:
+                advisor.correct(decision, reward=reward / 2, next_state=after, who="Ada")
+        if t == 40:
+            advisor.snapshot()
+    books, status = advisor.machine().fleet.books, advisor.status()
+    assert len(books.shared) == 1 and [len(of) for of in books.own] == [1, 1, 1] and len(status["accounts"]) == 4
+    assert status["departures"] > 20 and books.shared[0].steps == sum(of[0].steps for of in books.own) == 270
+    departed = [int(ledger.arrays.account.departures.sum()) for ledger in books.all()]
+    assert departed[0] == sum(departed[1:]) and min(departed) > 0
+    fresh = sf.live.open(path)
+    again = fresh.deployment("shop", allow_code=True)
+    assert state_of(again) == state_of(advisor) and fresh.verify(allow_code=True).is_whole
+    assert state_of(replayed_with_code(path)) == state_of(advisor)
+    asked = [each.ask("a", where["a"], key="next") for each in (again, advisor)]
+    assert asked[0] == asked[1] and state_of(again) == state_of(advisor)
+    store.close()
+    fresh.close()
 
 
 def replayed_with_code(path):

@@ -292,6 +292,54 @@ class TestServer:
             faults = store.verify().faults
             assert any(said in fault for fault in faults), (statement, faults)
 
+    def test_stores_in_schemas_of_one_database_do_not_wait_for_each_other(self, postgres):
+        address = postgres.address()
+        one, shop = deployed(address, sites=("a", "b"))
+        other, mill = deployed(postgres.address(), name="mill")
+        replica, done = sf.live.open(address), []
+
+        def begun(advisor, site):
+            thread = threading.Thread(target=lambda: done.append(advisor.ask(site, 0, key="1").site))
+            thread.start()
+            return thread
+
+        with one.transaction():  # a decision that takes long
+            shop.ask("a", 0, key="1")
+            waits = begun(replica.deployment("shop"), "b")
+            begun(mill, "a").join(timeout=30)
+            waits.join(timeout=0.3)
+            assert done == ["a"] and waits.is_alive()
+        waits.join(timeout=30)
+        assert done == ["a", "b"]
+        for store in (replica, one, other):
+            assert store.verify().is_whole
+            store.close()
+
+    def test_deployments_can_be_moved_into_stores_of_their_own(self, postgres, place):
+        store, shop = deployed(postgres.address(), sites=("a",))
+        mill = store.create_deployment(
+            "mill", space=shop.space, baseline=shop.definition.baseline, alpha=0.2, allowance=9.0
+        )
+        mill.add_site("b")
+        for i in range(5):
+            for advisor, site in ((shop, "a"), (mill, "b")):
+                advisor.tell(advisor.ask(site, i, key=str(i)), reward=0.5, next_state=i + 1)
+        store.backup(place / "both.db")
+        found = {}
+        for name, site, left in (("shop", "a", ("mill", "b")), ("mill", "b", ("shop", "a"))):
+            found[name] = postgres.address()
+            sf.live.restore(place / "both.db", found[name])
+            with sf.live.open(found[name]) as own:
+                own.deployment(left[0]).close_site(left[1], note="it lives elsewhere now")
+                was = store.deployment(name)
+                assert state_of(own.deployment(name)) == state_of(was)
+                asked = [advisor.ask(site, 5, key="5") for advisor in (own.deployment(name), was)]
+                assert [each.action for each in asked] == [asked[0].action] * 2
+                with pytest.raises(sf.InvalidInput, match="closed"):
+                    own.deployment(left[0]).ask(left[1], 5, key="5")
+                assert own.verify().is_whole
+        store.close()
+
     def test_keys_that_do_not_fit_are_refused(self, postgres):
         store, advisor = deployed(postgres.address())
         last = store.last

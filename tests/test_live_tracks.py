@@ -83,6 +83,28 @@ def test_tracks_are_the_same_however_the_machine_was_made(tmp_path):
     assert written == from_snapshot == from_nothing
 
 
+def test_what_was_told_since_the_last_decision_counts_now(tmp_path):
+    """A track is read when something is decided: deposits of that time are not those of now."""
+    store, advisor = live_help.deployed(tmp_path / "a.db", allowance=20.0, seed=1)
+    asks = [advisor.ask("a", 0, str(t)) for t in range(60)]
+    machine = advisor.machine()
+    tracks, track = machine.tracks, machine.tracks.accounts[-1, 0]
+    asked = tracks.now(machine, -1, 0)
+    assert asked.margin == track.columns["margin"][-1] and asked.deposits == track.columns["deposits"][-1] > 0
+    for decision in asks:
+        advisor.tell(decision, reward=1.0, next_state=0)
+    before, now = live_help.state_of(advisor), tracks.now(machine, -1, 0)
+    assert sum(decision.departs for decision in asks) > 5
+    assert now.margin > asked.margin + 1 and now.deposits == 0 and now.paid_in == asked.paid_in
+    assert now.balance == advisor.status()["accounts"][0]["balance"]
+    shown = track.until(now)
+    assert shown["margin"][-1] == now.margin == shown["high"][-1] and shown["n"] == track.columns["n"]
+    assert (
+        track.columns["margin"][-1] == asked.margin and live_help.state_of(advisor) == before
+    )  # looking changes nothing
+    store.close()
+
+
 def test_an_outcome_is_overdue_after_three_more_decisions(tmp_path):
     store, advisor = live_help.deployed(tmp_path / "a.db", sites=("a", "b"))
     first = advisor.ask("a", 0, "0")

@@ -4,6 +4,7 @@ import csv
 import inspect
 import io
 import json
+import sys
 import threading
 
 import numpy as np
@@ -138,6 +139,42 @@ def wrong(tmp_path_factory):
 def test_a_problem_file_from_elsewhere_runs_no_code_and_reads_no_file(wrong, line, words):
     answer = wrong.call("POST", "/v1/deployments", {"problem": f"{line}\n{MACHINE}"})
     assert answer.status == 422 and words in answer.json["detail"] and "root:" not in answer.json["detail"]
+
+
+@pytest.mark.parametrize("name", ["problem", "definition"])
+@pytest.mark.parametrize("more", [{"learner": "my_code:Lazy"}, {"allow_code": True}])
+def test_a_deployment_from_elsewhere_runs_no_code(wrong, tmp_path, monkeypatch, name, more):
+    """Neither by its options nor by its definition, whatever it allows itself; nothing is imported, no path is told."""
+    (tmp_path / "my_code.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    problem = shop()
+    told = MACHINE if name == "problem" else exchange.as_json(problem.space, known(problem), 0.1)
+    for body in ({"options": more}, {"definition": told | more} if name == "definition" else {"options": more}):
+        answer = wrong.call("POST", "/v1/deployments", {"name": "x", name: told} | body)
+        assert answer.status == 422 and str(tmp_path) not in answer.content.decode(), answer
+        said = "only the machine itself may run code" if "learner" in more else "allow_code: is not"
+        assert said in answer.json["detail"] and "my_code" not in sys.modules
+
+
+def test_learners_of_ones_own_run_if_who_starts_the_service_allows_it(place, monkeypatch):
+    monkeypatch.syspath_prepend(str(place))
+    (place / "my_code.py").write_text(
+        "from surefooted.agents.ucrl2 import UCRL2Learner\n\nclass Lazy(UCRL2Learner):\n    pass\n"
+    )
+    options = {"learner": "my_code:Lazy", "allow_code": True}
+    service, _ = served(place, settings={"allow_code": True}, **options)
+    with service:
+        asked = service.call("POST", SHOP + "/ask", {"site": "a", "state": 0, "key": "1"})
+        assert asked.status == 200 and service.call("POST", "/v1/verify", {}, role="operate").json["is_whole"]
+    store = service.store
+    with Service(store) as refusing:
+        refusing.secrets = service.secrets
+        answer = refusing.call("POST", SHOP + "/ask", {"site": "a", "state": 0, "key": "1"})
+        assert answer.status == 409 and "does not run" in answer.json["detail"]
+        assert str(place) not in answer.content.decode()
+        assert not refusing.call("POST", "/v1/verify", {}, role="operate").json["is_whole"]
+    store.close()
+    sys.modules.pop("my_code")
 
 
 def test_a_problem_file_from_elsewhere_is_not_huge(wrong):

@@ -225,11 +225,12 @@ class FleetDecisions:
                 assert number_of is not None
                 outcome = number_of + float(ledger.arrays.account.worth[step.s_next])
                 ledger.close(slot, step.s, pair, outcome, step.waiting[i])
-        self._learn(step, pair, overridden, noise, number > self.since)
+        self._learn(number, step, pair, overridden, noise)
         return Settled(step, pair, terms)
 
-    def _learn(self, step: Step, pair: int, overridden: bool, noise: Ints | None, teaches: bool) -> None:
+    def _learn(self, number: int, step: Step, pair: int, overridden: bool, noise: Ints | None) -> None:
         """What the learner, the check of the baseline and the test for drift see of a complete step."""
+        teaches = number > self.since
         pairs, rewards, next_states = self._one
         pairs[0], rewards[0], next_states[0] = pair, step.reward or 0.0, step.s_next or 0
         impossible = -1
@@ -241,7 +242,7 @@ class FleetDecisions:
         if self.drift is not None and teaches:
             assert step.reward is not None and step.s_next is not None
             own = not overridden and (not step.explored or pair == self._alone[step.s])
-            if self.drift.add(step.s, pair, step.reward, step.s_next, own):
+            if self.drift.add(step.s, pair, step.reward, step.s_next, own, number):
                 self.ended = True
         self.allowed[pair] -= 1
         if impossible >= 0 or (self.doubling and self.allowed[pair] <= 0):

@@ -29,6 +29,7 @@ from surefooted.errors import MissingExtra, SurefootedError
 @click.option("--threads", type=click.IntRange(min=1, max=1_000), default=32, show_default=True,
               help="Calls that are worked on at once.")  # fmt: skip
 @click.option("--webhooks", type=click.Path(dir_okay=False), help="A TOML file: whom to tell about alarms.")
+@click.option("--allow-code", is_flag=True, help="Run learners of your own, of deployments in the store.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info",
               show_default=True)  # fmt: skip
 def serve(path: Where | None, store: Where | None, host: str, port: int, webhooks: str | None, log_level: str,
@@ -54,9 +55,11 @@ def serve(path: Where | None, store: Where | None, host: str, port: int, webhook
         app = create_app(held, settings.Settings(**limits, webhooks=hooks))
         made = serving.listening(host, port)
         warming.compile_all()
-        warming.read_all(app.state.context)
+        unread = warming.read_all(app.state.context)
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"Listening on http://{shown}:{made.getsockname()[1]} (Ctrl-C ends it)", err=True)
+        for name in unread:
+            click.echo(f"Deployment {name} cannot be used here; a learner of your own needs --allow-code", err=True)
         if not serving.has_tokens(held):
             click.echo("There is no token yet, so nobody can use it: surefooted token create --help", err=True)
         serving.run(app, made)

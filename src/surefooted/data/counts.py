@@ -99,7 +99,7 @@ class Counts:
     def _add_checked(self, pairs: Ints, rewards: Floats, next_states: Ints) -> None:
         """Count steps that are known to be possible, with rewards counted from `low` as the sums are."""
         done = 0
-        flat = np.ndim(pairs) == np.ndim(rewards) == np.ndim(next_states) == 1
+        flat = pairs.ndim == rewards.ndim == next_states.ndim == 1
         if not (flat and len(pairs) == len(rewards) == len(next_states)):
             raise InvalidInput("these steps cannot be counted", self._faults(pairs, rewards, next_states))
         while done < len(pairs):

@@ -40,6 +40,7 @@ BINS = 4  # of rewards
 EVERY, SELDOM = 25, 200  # steps between two looks: at least this many, and this share of all
 BEGIN, GROWTH = 100, 1.3  # sums begin anew after BEGIN steps, and each time the steps have grown by GROWTH
 MOST = 12  # beginnings that are remembered: the latest
+KEPT = ("alarm", "since", "n", "look_at", "begin_at", "begun", "restarts")
 
 
 class Drift:
@@ -60,7 +61,7 @@ class Drift:
     >>> any(drift.add(0, 0, reward, 0, own=True) for reward in [0.1, 0.5] * 200)
     True
     >>> drift.alarm
-    'state 0, action 0: earns or leads to something else than before outcome 816'
+    'state 0, action 0: earns or leads to something else than up to outcome 816'
 
     """
 
@@ -77,22 +78,23 @@ class Drift:
         """Forget everything, and begin to look anew."""
         self.restarts += 1
         self.alarm: str | None = None
+        self.since = 0  # the decision of the last outcome before the change, if there is an alarm and it is known
         self.n, self.look_at, self.begin_at, self.begun = 0, EVERY, float(BEGIN), 0
-        self._sums = np.zeros(3)  # of the surprises of the baseline, in units of their range
+        self._sums = [0.0, 0.0, 0.0]  # of the surprises of the baseline, in units of their range
         self._symbols: dict[int, int] = {}  # where each symbol of each pair is counted
         self._counts: list[int] = []
         self._pairs: list[int] = []  # of each symbol
-        self._beginnings: list[tuple[int, int, Floats, Floats]] = []  # number, n, sums, counts
+        self._beginnings: list[tuple[int, int, int, Floats, Floats]] = []  # number, n, decision, sums, counts
 
     @property
     def threshold(self) -> float:
         """The logarithm of what each of the two weighted sums must reach."""
         return math.log(2 * (self.restarts + 1) * (self.restarts + 2) / self.level)
 
-    def add(self, s: int, pair: int, reward: float, s_next: int, own: bool) -> bool:
+    def add(self, s: int, pair: int, reward: float, s_next: int, own: bool, decision: int = 0) -> bool:
         """Count a step, at which the baseline chose if it is its `own`; whether this raises an alarm.
 
-        The reward is counted from `low` (`tables.money`).
+        The reward is counted from `low` (`tables.money`). An alarm names the `decision` after which something changed.
         """
         if self.alarm is not None:
             return False
@@ -100,7 +102,8 @@ class Drift:
         self.n += 1
         if own:
             d = min(max((reward + bias[s_next] - bias[s] - self.gain) / self.range_, -1.0), 1.0)
-            self._sums += (1.0, d, d * d)
+            steps, total, square = self._sums
+            self._sums = [steps + 1.0, total + d, square + d * d]
         earned = min(max(int(BINS * reward / space.r_max), 0), BINS - 1)
         symbol = (pair * space.n_states + s_next) * BINS + earned
         if (where := self._symbols.get(symbol)) is None:
@@ -109,25 +112,25 @@ class Drift:
             self._pairs.append(pair)
         self._counts[where] += 1
         if self.n >= self.begin_at:
-            self._begin()
+            self._begin(decision)
         if self.n < self.look_at:
             return False
         self.look_at = self.n + max(EVERY, len(self._counts) // 4, self.n // SELDOM)
         self.alarm = self._of_baseline() or self._of_pairs()
         return self.alarm is not None
 
-    def _begin(self) -> None:
+    def _begin(self, decision: int) -> None:
         """Sums begin anew."""
         self.begun += 1
         self.begin_at = max(GROWTH * self.begin_at, self.begin_at + EVERY) if self.n < 2_000 else self.n + 500.0
-        now = (self.begun, self.n, self._sums.copy(), np.array(self._counts, dtype=np.float64))
+        now = (self.begun, self.n, decision, np.array(self._sums), np.array(self._counts, dtype=np.float64))
         self._beginnings = [*self._beginnings, now][-MOST:]
 
     def _of_baseline(self) -> str | None:
         """What the surprises of the baseline say."""
         if not self._beginnings:
             return None
-        rows = np.array([self._sums - sums for _, _, sums, _ in self._beginnings])
+        rows = np.array(self._sums) - np.array([sums for *_, sums, _ in self._beginnings])
         logs = np.zeros(len(rows))
         kernels.evidence(rows, TOLERANCE, LAMBDA, PSI, -math.inf, logs)
         logs -= [math.log(j * (j + 1)) for j, *_ in self._beginnings]
@@ -137,7 +140,7 @@ class Drift:
         steps, total, _ = rows[best].tolist()
         mean = total / steps * self.range_
         more = "more" if mean > 0 else "less"
-        since = f"over the {int(steps)} steps since outcome {self._beginnings[best][1]}"
+        since = f"over the {int(steps)} steps since {self._place(best)}"
         return f"the baseline earns {self.space.amount(abs(mean), '.3g')} a step {more} than was declared, {since}"
 
     def _of_pairs(self) -> str | None:
@@ -148,45 +151,54 @@ class Drift:
         if np.logaddexp.reduce(logs, axis=None) < self.threshold:
             return None
         j, k = np.unravel_index(int(np.argmax(logs)), logs.shape)
-        since = self._beginnings[int(j)][1]
-        return f"{self.space.words(int(names[k]))}: earns or leads to something else than before outcome {since}"
+        return f"{self.space.words(int(names[k]))}: earns or leads to something else than up to {self._place(int(j))}"
+
+    def _place(self, i: int) -> str:
+        """Where sums began that raise an alarm."""
+        _, n, self.since, *_ = self._beginnings[i]
+        return f"decision {self.since}" if self.since else f"outcome {n}"
 
     def pair_evidence(self) -> tuple[Ints, Floats]:
         """The pairs that were seen, and ln(w_j E_jk / K) for each beginning j that is remembered, [J, pairs]."""
         (names, index), counts = np.unique(self._pairs, return_inverse=True), np.array(self._counts, dtype=np.float64)
-        fixed, logs = self._fixed(counts, index, len(names)), []
-        for j, _, _, then in self._beginnings:
-            before = np.append(then, np.zeros(len(counts) - len(then)))
-            both = self._mixture(before, index, len(names)) + self._mixture(counts - before, index, len(names))
-            logs.append(both - fixed - math.log(j * (j + 1) * self.space.n_pairs))
-        return names, np.array(logs)
+        before = np.zeros((len(self._beginnings), len(counts)))
+        for row, (*_, then) in zip(before, self._beginnings, strict=True):
+            row[: len(then)] = then
+        both = self._mixture(before, index) + self._mixture(counts - before, index)
+        weights = [math.log(j * (j + 1) * self.space.n_pairs) for j, *_ in self._beginnings]
+        return names, both - self._fixed(counts[None], index) - np.array(weights)[:, None]
 
     @staticmethod
-    def _fixed(counts: Floats, index: Any, pairs: int) -> Floats:
-        """The logarithm of the largest probability that one law can give to all symbols of a pair, [pairs]."""
-        total = np.bincount(index, counts, pairs)
-        return np.asarray(np.bincount(index, counts * np.log(counts / total[index]), pairs))
+    def _by_pair(values: Floats, index: Any) -> Floats:
+        """Sums over the symbols of each pair, [rows, pairs], of values [rows, symbols]."""
+        pairs = int(index.max()) + 1
+        cells = np.arange(len(values))[:, None] * pairs + index
+        sums: Floats = np.bincount(cells.ravel(), values.ravel(), len(values) * pairs).astype(np.float64)
+        return sums.reshape(len(values), pairs)
 
-    def _mixture(self, counts: Floats, index: Any, pairs: int) -> Floats:
-        """The logarithm of the probability that a Dirichlet mixture gives to the symbols of a pair, [pairs]."""
+    def _fixed(self, counts: Floats, index: Any) -> Floats:
+        """The logarithm of the largest probability that one law can give to all symbols of a pair, [rows, pairs]."""
+        total = self._by_pair(counts, index)
+        return self._by_pair(counts * np.log(counts / total[:, index]), index)
+
+    def _mixture(self, counts: Floats, index: Any) -> Floats:
+        """The logarithm of the probability that a Dirichlet mixture gives to the symbols of a pair, [rows, pairs]."""
         symbols = BINS * self.space.n_states
         a = min(0.5, 4.0 / symbols)
-        total = np.bincount(index, counts, pairs)
-        each = np.bincount(index, gammaln(counts + a) - gammaln(a), pairs)
+        total, each = self._by_pair(counts, index), self._by_pair(gammaln(counts + a) - gammaln(a), index)
         return np.asarray(each + gammaln(symbols * a) - gammaln(total + symbols * a))
 
     def state_dict(self) -> dict[str, Any]:
         """What was counted."""
-        names = ("alarm", "n", "look_at", "begin_at", "begun", "restarts")
-        beginnings = [(j, n, sums.copy(), counts.copy()) for j, n, sums, counts in self._beginnings]
+        beginnings = [(j, n, of, sums.copy(), counts.copy()) for j, n, of, sums, counts in self._beginnings]
         symbols = (list(self._symbols), list(self._counts), list(self._pairs))
-        kept = {"sums": self._sums.copy(), "symbols": symbols, "beginnings": beginnings}
-        return {name: getattr(self, name) for name in names} | kept
+        kept = {"sums": np.array(self._sums), "symbols": symbols, "beginnings": beginnings}
+        return {name: getattr(self, name) for name in KEPT} | kept
 
     def load(self, state: dict[str, Any]) -> None:
         """Remember what `state_dict` returned."""
-        for name in ("alarm", "n", "look_at", "begin_at", "begun", "restarts"):
+        for name in KEPT:
             setattr(self, name, state[name])
         symbols, self._counts, self._pairs = (list(column) for column in state["symbols"])
         self._symbols = {symbol: i for i, symbol in enumerate(symbols)}
-        self._sums, self._beginnings = state["sums"].copy(), [tuple(kept) for kept in state["beginnings"]]
+        self._sums, self._beginnings = state["sums"].tolist(), [tuple(kept) for kept in state["beginnings"]]

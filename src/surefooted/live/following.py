@@ -20,7 +20,7 @@ from surefooted.live.stacking import packed, unpacked
 from surefooted.live.store import Event, Store
 from surefooted.tables.space import Space
 
-SNAPSHOT = 4  # the format of snapshots
+SNAPSHOT = 5  # the format of snapshots
 EVERY = 5_000  # events between two snapshots: what a process that begins must read, at most
 IDLE = 1.0  # seconds without a transaction, after which others may have written much
 
@@ -54,7 +54,8 @@ class Following:
         """The deployment as the journal has left it."""
         last, machine = self.store.last, self._machine
         epoch = self.store.epoch
-        if machine is None or self._read_to[0] != epoch:
+        is_ahead = machine is not None and machine.n > last  # of effects that were never committed
+        if machine is None or is_ahead or self._read_to[0] != epoch:
             machine = self._machine = self._restored()
             self._read_to = (epoch, machine.n)
         elif last in (machine.n, self._read_to[1]):
@@ -152,7 +153,19 @@ class Following:
     def _note_alarm(self, machine: Machine, before: str | None) -> None:
         """Write down that an alarm was raised; its effect has been taken already."""
         if machine.fleet.alarm is not None and before is None:
-            machine.note(self.store.append(self.id, "alarm", {"what": machine.fleet.alarm}))
+            since = {"since": self._changed_since(machine), "since_time": self._alarm_since(machine)}
+            machine.note(self.store.append(self.id, "alarm", {"what": machine.fleet.alarm} | since))
+
+    @staticmethod
+    def _changed_since(machine: Machine) -> int | None:
+        """The decision up to which nothing had changed, if there is an alarm."""
+        drift = machine.fleet.drift
+        return None if drift is None or drift.alarm is None else drift.since or None
+
+    def _alarm_since(self, machine: Machine) -> str | None:
+        """When the decision was made up to which nothing had changed, if there is an alarm; called with the lock."""
+        decision = self._changed_since(machine)
+        return None if decision is None else self.store.event(decision).at
 
     def _lapse(self, machine: Machine) -> None:
         """What waited for a person for too long is not played: the baseline is."""

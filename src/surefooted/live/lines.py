@@ -14,6 +14,11 @@ def date(at: str, zone: tzinfo | None = None) -> str:
     return datetime.fromisoformat(at).astimezone(zone).strftime("%Y-%m-%d %H:%M")
 
 
+def alarm(what: str, since: str | None) -> str:
+    """What an alarm says, and when the decision was made since which something has changed."""
+    return what if since is None else f"{what}, which was made on {date(since)}"
+
+
 def in_words(event: Event, space: Space, sites: Sequence[str], guardrails: Sequence[Guardrail] = ()) -> str:
     """What an event says, in one sentence."""
     body = event.body
@@ -34,10 +39,10 @@ def _site(body: dict[str, Any], sites: Sequence[str]) -> str:
 
 def _ask(body: dict[str, Any], space: Space, sites: Sequence[str]) -> str:
     state, action = space.state_words(body["state"]), space.action_words(body["action"])
-    what = f"play {action}"
+    what = f"play {action}."
     if body["status"] == "waiting":
         what = f"may {space.action_words(body['proposed'])} be played?"
-    return f"{sites[body['site']]}, {body['key']}, in state {state}: {what}. {body['reason']}"
+    return f"{sites[body['site']]}, {body['key']}, in state {state}: {what} {body['reason']}"
 
 
 def _outcome(body: dict[str, Any], space: Space) -> str:
@@ -71,7 +76,9 @@ _WORDS: dict[str, Any] = {
     "close": lambda body, _, sites: f"{_site(body, sites)}: closed",
     "reopen": lambda body, _, sites: f"{_site(body, sites)}: reopened",
     "mode": lambda body, _, sites: f"{_site(body, sites)}: mode {body['mode']}",
-    "alarm": lambda body, *_: f"Alarm: {body['what']}. The baseline is played until somebody decides (trust)",
+    "alarm": lambda body, *_: (
+        f"Alarm: {alarm(body['what'], body.get('since_time'))}. The baseline is played until somebody decides (trust)"
+    ),
     "trust": lambda body, *_: (
         "go on"
         + ("" if body["keep_since"] is None else f"; keep only decisions made after event {body['keep_since']}")

@@ -82,7 +82,7 @@ def standing(status: dict[str, Any], space: Space) -> list[str]:
     if status["open"]:
         said.append(f"Outcomes that are not complete: {len(status['open'])}.")
     if status["alarm"] is not None:
-        said.append(f"Alarm: {status['alarm']}.")
+        said.append(f"Alarm: {lines.alarm(status['alarm'], status['alarm_since'])}.")
     said += [f"Contradiction: {what}" for what in status["contradictions"]]
     said += [f"Outside the guarantee: {what}." for what in status["outside_guarantee"]]
     if n := status["rewards"]:

@@ -38,7 +38,11 @@ class Reports(Tables):
 
     def status(self) -> dict[str, Any]:
         """Where the deployment stands: accounts, open and waiting decisions, alarms, what is outside the guarantee."""
-        machine = self._followed()
+        with self.store.lock:
+            return self._status_of(self.machine())
+
+    def _status_of(self, machine: Machine) -> dict[str, Any]:
+        """The same of a machine that nobody changes meanwhile."""
         fleet, rules = machine.fleet, self.definition.rules
         names = ["reward", *(guardrail.name for guardrail in rules.guardrails)]
         accounts = [_account(f"all sites, {names[i]}", ledger) for i, ledger in enumerate(fleet.books.shared)]
@@ -61,6 +65,7 @@ class Reports(Tables):
             "waiting": dict(machine.waiting),
             "contradictions": fleet.contradictions,
             "alarm": fleet.alarm,
+            "alarm_since": self._alarm_since(machine),
             "alarm_probability": 0.0 if fleet.drift is None else fleet.drift.level,
             "outside_guarantee": list(machine.outside),
         }  # fmt: skip

@@ -7,7 +7,7 @@ alarms are added up. So a track takes the same time and room after ten events as
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,13 +27,25 @@ PEOPLE = ("relocate", "pause", "resume", "close", "reopen", "mode", "approve", "
 COLUMNS = ("n", "at", "margin", "low", "high", "balance", "deposits", "paid_in", "departures", "alarms")
 
 
+class Reading(NamedTuple):
+    """Where an account stands.
+
+    Margin, balance and deposits are those of `live.curve.Curve`; `paid_in` is the allowance and what all decisions have
+    paid in: the margin if nobody had ever departed.
+    """
+
+    margin: float
+    balance: float
+    deposits: float
+    paid_in: float
+
+
 class Track:
     """One account over time, in at most `SIZE` points.
 
-    Each point stands for `width` readings, one after the other: `n`, `at`, `margin`, `balance` and `paid_in` are those
-    of the last; `low` and `high` are the lowest and highest margin, `deposits` the highest; `departures` and `alarms`
-    are counted. Margin, balance and deposits are those of `live.curve.Curve`; `paid_in` is the allowance and what all
-    decisions have paid in: the margin if nobody had ever departed.
+    Each point stands for `width` readings (see `Reading`), one after the other: `n`, `at`, `margin`, `balance` and
+    `paid_in` are those of the last; `low` and `high` are the lowest and highest margin, `deposits` the highest;
+    `departures` and `alarms` are counted.
 
     >>> from surefooted.live.tracks import Track
     >>> track = Track()
@@ -75,6 +87,16 @@ class Track:
         if departures or alarms:
             columns["departures"][-1] += departures
             columns["alarms"][-1] += alarms
+
+    def until(self, now: Reading) -> dict[str, list[float]]:
+        """A copy of the columns that ends with where the account stands now."""
+        columns = {name: column.copy() for name, column in self.columns.items()}
+        for name, value in (("margin", now.margin), ("balance", now.balance), ("paid_in", now.paid_in)):
+            columns[name][-1] = value
+        columns["low"][-1] = min(now.margin, columns["low"][-1])
+        columns["high"][-1] = max(now.margin, columns["high"][-1])
+        columns["deposits"][-1] = max(now.deposits, columns["deposits"][-1])
+        return columns
 
     def state_dict(self) -> dict[str, Any]:
         """As plain values and arrays."""
@@ -184,26 +206,40 @@ class Tracks:
     def _read(self, machine: "Machine", event: Event, site: int | None, again: bool) -> None:
         """Read the accounts of a site, or all of them."""
         books, slots = machine.fleet.books, machine.fleet.open[event.n].slots if event.kind == "ask" else []
-        number = [(-1, i, ledger) for i, ledger in enumerate(books.shared)]
+        number = [((-1, i), ledger) for i, ledger in enumerate(books.shared)]
         for i in range(len(books.own)) if site is None else (site,):
-            number += [(i, j, ledger) for j, ledger in enumerate(books.own[i])]
+            if books.own[i]:
+                number += [((i, j), ledger) for j, ledger in enumerate(books.own[i])]
         at = datetime.fromisoformat(event.at).timestamp()
-        for i, (of, metric, ledger) in enumerate(number):
+        for i, (key, ledger) in enumerate(number):
             slot = slots[i] if slots else -1
-            track = self.accounts.get((of, metric))
+            track = self.accounts.get(key)
             if track is None:
-                track = self.accounts[of, metric] = Track()
+                track = self.accounts[key] = Track()
             worth, deposits = ledger.reading()
             before = track.carried + (float(ledger.arrays.slots.least[slot]) if slot >= 0 else 0.0)
             track.carried = worth if again else max(worth, before)
-            terms = ledger.arrays.account.terms
-            paid_in = terms.rate * ledger.steps
-            track.add(
-                n=event.n, at=at, margin=terms.opening + paid_in + track.carried, deposits=deposits,
-                balance=terms.opening - self._reserve(machine, (of, metric), ledger) + paid_in + worth,
-                paid_in=ledger.account.tolerance.allowance + paid_in,
-                departures=slot >= 0, alarms=event.kind == "alarm",
-            )  # fmt: skip
+            found = self._found(machine, key, ledger, worth, deposits)
+            track.add(n=event.n, at=at, **found._asdict(), departures=slot >= 0, alarms=event.kind == "alarm")
+
+    def now(self, machine: "Machine", site: int, metric: int) -> Reading:
+        """Where the account of a site (-1: of all) stands with all that was told since its last decision."""
+        books = machine.fleet.books
+        ledger = (books.shared if site < 0 else books.own[site])[metric]
+        return self._found(machine, (site, metric), ledger, *ledger.reading())
+
+    def _found(
+        self, machine: "Machine", key: tuple[int, int], ledger: Ledger, worth: float, deposits: float
+    ) -> Reading:
+        """A reading, given what the departures are proved to be worth now and what is put down."""
+        terms = ledger.arrays.account.terms
+        paid_in = terms.rate * ledger.steps
+        return Reading(
+            margin=terms.opening + paid_in + max(worth, self.accounts[key].carried),
+            balance=terms.opening - self._reserve(machine, key, ledger) + paid_in + worth,
+            deposits=deposits,
+            paid_in=ledger.account.tolerance.allowance + paid_in,
+        )
 
     def _reserve(self, machine: "Machine", key: tuple[int, int], ledger: Ledger) -> float:
         """The smallest reserve that a first departure would need, while there was none; as `live.curve` counts it."""

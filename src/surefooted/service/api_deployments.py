@@ -9,6 +9,7 @@ from surefooted.errors import InvalidInput
 from surefooted.live import exchange
 from surefooted.live.advisor import Advisor
 from surefooted.live.deployments import LiveStore
+from surefooted.own_code import is_code
 from surefooted.problems.from_file import load_text
 from surefooted.rehearsal.deploying import baseline_of, deploy
 from surefooted.service.answers import Deployments, Described, Done, Sites
@@ -16,7 +17,9 @@ from surefooted.service.calls import PROBLEMS, Call, Deployment, Limit, call, co
 from surefooted.service.models import NewDeployment, NewSite
 
 router = APIRouter(prefix="/v1", tags=["deployments"], responses=PROBLEMS)
-OWN = ("who", "note", "counts", "knowledge", "guardrails", "space", "baseline", "name", "mode", "inherits")
+OWN = ("who", "note", "counts", "knowledge", "guardrails", "space", "baseline", "name", "mode", "inherits",
+       "allow_code")  # fmt: skip
+REFUSED = ("who", "note", "name", "mode", "allow_code")  # in a definition
 LARGEST = 1_000_000  # state–action pairs and values of noise of a definition from elsewhere
 
 
@@ -96,6 +99,9 @@ def _maker(body: NewDeployment, who: str) -> Callable[[LiveStore], Advisor]:
     if (body.problem is None) == (body.definition is None):
         raise InvalidInput(what, ["give either problem, the text of a problem file, or definition"])
     reserved = [f"options.{name}: is not an option" for name in body.options if name in OWN]
+    learner = body.options.get("learner", (body.definition or {}).get("learner"))
+    if is_code(learner):  # nothing is told of where it is
+        reserved.append(f"learner {learner}: only the machine itself may run code")
     if reserved:
         raise InvalidInput(what, reserved)
     given: dict[str, Any] = body.options | {"who": who, "note": body.note, "mode": body.mode}
@@ -111,7 +117,7 @@ def _maker(body: NewDeployment, who: str) -> Callable[[LiveStore], Advisor]:
         raise InvalidInput(what, ["name is missing"])
     name = _addressable(body.name)
     told = exchange.from_json(_small(body.definition or {}))
-    known = [f"definition.{key}: is not part of a definition" for key in told if key in ("who", "note", "name", "mode")]
+    known = [f"definition.{key}: is not part of a definition" for key in told if key in REFUSED]
     if known:
         raise InvalidInput(what, known)
 

@@ -113,10 +113,9 @@ def _read(held: Context, deployment: str | None, after: int, check: Callable[[],
         name = deployment or names.get(event.deployment)
         if name is None:
             continue
-        advisor = held.advisor(name)
+        advisor = held.described(name)
         if name not in sites:
-            with held.store.lock:
-                sites[name] = [site.name for site in advisor.machine().sites]
+            sites[name] = held.sites(name)
         told = answers.event(advisor, sites[name], event) | {"deployment": name}
         data = json.dumps(told, ensure_ascii=False)
         sent.append((event.n, f"id: {event.n}\nevent: {event.kind}\ndata: {data}\n\n".encode()))

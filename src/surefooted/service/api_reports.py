@@ -87,7 +87,7 @@ def export(
 def verify(who: Annotated[Call, call("operate")]) -> Any:
     """Check every event, and make every decision again from the journal alone. It takes a while."""
     with _alone(who):
-        found = who.held.store.verify()
+        found = who.held.store.verify(who.held.settings.allow_code)
     facts: dict[str, Any] = {"events": found.events, "decisions": found.decisions, "faults": found.faults}
     return facts | {"is_whole": found.is_whole}
 

@@ -19,7 +19,8 @@ def approvals(held: Context, only: tuple[str, int] | None = None) -> dict[str, A
     """Everything that waits, the nearest deadline first; `only` of one site of a deployment."""
     found = list[tuple[str, int, str, int, Advisor]]()
     for name in held.store.deployments():
-        advisor = held.advisor(name)
+        if (advisor := held.readable(name)) is None:
+            continue
         with held.store.lock:
             machine = advisor.machine()
             for n, deadline in questions(advisor, machine).items():

@@ -7,6 +7,7 @@ request reads a journal.
 from dataclasses import dataclass
 from typing import Any
 
+from surefooted.live import lines
 from surefooted.live.advisor import Advisor
 from surefooted.live.machine import Machine
 from surefooted.service.context import Context
@@ -63,7 +64,11 @@ def fleet(held: Context, query: Query) -> dict[str, Any]:
     """What the page shows."""
     rows, needs, deployments = list[Row](), list[dict[str, Any]](), list[dict[str, Any]]()
     for name in held.store.deployments():
-        advisor = held.advisor(name)
+        if (advisor := held.readable(name)) is None:
+            words = "it cannot be read by this service, whose log says why"
+            needs.append({"rank": 0, "kind": "Unreadable", "deployment": name, "words": words, "link": "/", "sites": [],
+                          "more": 0})  # fmt: skip
+            continue
         with held.store.lock:
             machine = advisor.machine()
             own = _rows(advisor, machine)
@@ -119,24 +124,25 @@ def _rows(advisor: Advisor, machine: Machine) -> list[Row]:
         rows[machine.fleet.open[n].site].waiting += 1
     for i in machine.tracks.overdue().values():
         rows[i].overdue += 1
-    for row in rows:
-        left = balance(machine, row.site)
-        row.balance, row.is_low = ("–", False) if left is None else (advisor.space.amount(left), left < 0)
     return rows
 
 
 def balance(machine: Machine, site: int) -> float | None:
     """What is proved to be left in the tightest account of the reward that a site uses; None before its first decision.
 
-    It is read after each decision (`live.tracks`).
+    Called with the lock.
     """
-    tracks = (machine.tracks.accounts.get((of, 0)) for of in (-1, site))
-    found = [track.columns["margin"][-1] for track in tracks if track is not None and track.columns["margin"]]
-    return min(found, default=None)
+    tracks = machine.tracks
+    return min((tracks.now(machine, of, 0).margin for of in (-1, site) if (of, 0) in tracks.accounts), default=None)
 
 
 def _complete(held: Context, rows: list[Row]) -> None:
-    """Add the last decision of each site that is shown."""
+    """Add the balance and the last decision of each site that is shown."""
+    for row in rows:
+        advisor = held.advisor(row.deployment)
+        with held.store.lock:
+            left = balance(advisor.machine(), row.site)
+        row.balance, row.is_low = ("–", False) if left is None else (advisor.space.amount(left), left < 0)
     numbers = [row.last for row in rows if row.last]
     events = {}
     if numbers:
@@ -168,7 +174,7 @@ def _needs(advisor: Advisor, machine: Machine) -> list[dict[str, Any]]:
 
     here = link("/deployment", name=name)
     if machine.fleet.alarm is not None:
-        need(0, "Alarm", machine.fleet.alarm, here + "#alarms")
+        need(0, "Alarm", lines.alarm(machine.fleet.alarm, advisor._alarm_since(machine)), here + "#alarms")
     for what in machine.fleet.contradictions:
         need(0, "Contradiction", what, here + "#alarms")
     if waiting := questions(advisor, machine):

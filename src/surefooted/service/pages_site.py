@@ -10,7 +10,7 @@ from surefooted.live.advisor import Advisor
 from surefooted.live.decision import from_event
 from surefooted.live.feasibility import Feasibility, feasibility
 from surefooted.live.machine import Machine
-from surefooted.live.tracks import Track
+from surefooted.live.tracks import Reading
 from surefooted.service.context import Context
 from surefooted.service.pages_fleet import balance, questions
 from surefooted.service.pages_rendering import link
@@ -21,6 +21,7 @@ STATES = 60  # rows of the table of what was learnt
 TABLE = 24  # rows of the table that says what the chart shows
 FORECASTS: WeakKeyDictionary[Advisor, Feasibility] = WeakKeyDictionary()  # a deployment never changes
 NEVER = 10**9  # decisions: a forecast of that many means never
+Columns = dict[str, list[float]]  # of a track
 
 
 class Part(NamedTuple):
@@ -67,8 +68,11 @@ def deployment(held: Context, advisor: Advisor) -> dict[str, Any]:
 
 def about(advisor: Advisor, machine: Machine, site: int | None) -> dict[str, Any]:
     """What both pages show; called with the lock."""
+    alarm = machine.fleet.alarm
     return {
-        "deployment": advisor.name, "alarm": machine.fleet.alarm, "contradictions": machine.fleet.contradictions,
+        "deployment": advisor.name, "contradictions": machine.fleet.contradictions,
+        "alarm": None if alarm is None else lines.alarm(alarm, advisor._alarm_since(machine)),
+        "since": "" if machine.fleet.drift is None else machine.fleet.drift.since or "",
         "paused_all": machine.paused, "accounts": _accounts(advisor, machine, site),
         "learnt": _learnt(advisor, machine), "forecast": _forecast(advisor, machine, site),
     }  # fmt: skip
@@ -83,7 +87,8 @@ def keys(machine: Machine, site: int | None) -> list[tuple[int, int]]:
 def chart(advisor: Advisor, machine: Machine, site: int | None) -> list[dict[str, Any]]:
     """The points of each chart; called with the lock."""
     return [
-        {"name": _name(advisor, machine, key), "unit": _unit(advisor, key)} | machine.tracks.accounts[key].columns
+        {"name": _name(advisor, machine, key), "unit": _unit(advisor, key)}
+        | machine.tracks.accounts[key].until(machine.tracks.now(machine, *key))
         for key in keys(machine, site)
     ]
 
@@ -102,31 +107,30 @@ def _accounts(advisor: Advisor, machine: Machine, site: int | None) -> list[dict
     """Each account in words and as a table."""
     found = []
     for key in keys(machine, site):
-        track = machine.tracks.accounts[key]
+        now = machine.tracks.now(machine, *key)
+        columns = machine.tracks.accounts[key].until(now)
         shown = advisor.space.amount if key[1] == 0 else "{:.4g}".format
-        found.append(
-            {"name": _name(advisor, machine, key), "summary": _summary(track, shown), "rows": _table(track, shown)}
-        )
+        told = {"summary": _summary(columns, now, shown), "rows": _table(columns, shown)}
+        found.append({"name": _name(advisor, machine, key)} | told)
     return found
 
 
-def _summary(track: Track, shown: Any) -> str:
+def _summary(columns: Columns, now: Reading, shown: Any) -> str:
     """What a chart shows, for those who do not see it."""
-    columns = track.columns
     low, departures = min(columns["low"]), int(sum(columns["departures"]))
     where = "It was never below the floor of zero" if low >= 0 else "It has been below the floor of zero"
     alarms = int(sum(columns["alarms"]))
     return (
-        f"The balance is {shown(columns['margin'][-1])} now; {shown(columns['deposits'][-1])} more is put down for "
+        f"The balance is {shown(now.margin)} now; {shown(now.deposits)} more is put down for "
         f"open decisions. {where}; its lowest value was {shown(low)} and its highest {shown(max(columns['high']))}. "
         f"{departures} {'departure was' if departures == 1 else 'departures were'} played or put to a person"
         + (f", {alarms} {'alarm' if alarms == 1 else 'alarms'}." if alarms else ".")
     )
 
 
-def _table(track: Track, shown: Any) -> list[dict[str, Any]]:
+def _table(columns: Columns, shown: Any) -> list[dict[str, Any]]:
     """The same as a table: stretches of the curve, each with its lowest balance."""
-    columns, size = track.columns, len(track.columns["n"])
+    size = len(columns["n"])
     width, rows = max(1, -(-size // TABLE)), []
     for begin in range(0, size, width):
         part = {name: column[begin : begin + width] for name, column in columns.items()}
@@ -181,14 +185,15 @@ def _forecast(advisor: Advisor, machine: Machine, site: int | None) -> dict[str,
     made = facts.decisions if own and facts is not None else machine.fleet.t
     first = facts.first if facts is not None else machine.tracks.first
     of = -1 if not own or site is None else site
-    track, amount = machine.tracks.accounts.get((of, 0)), advisor.space.amount
+    tracks, amount = machine.tracks, advisor.space.amount
+    now = tracks.now(machine, of, 0) if (of, 0) in tracks.accounts else None
     return {
         "pays_in": amount(found.pays_in), "allowance": amount(found.allowance), "reserve": amount(found.reserve),
         "deposit": amount(found.deposit), "soonest": found.soonest if found.soonest < NEVER else None,
         "latest": found.latest if found.latest < NEVER else None, "own": own, "made": made,
         "first": first + 1 if first >= 0 else None,
-        "paid_in": amount(track.columns["paid_in"][-1]) if track is not None else None,
-        "balance": amount(track.columns["margin"][-1]) if track is not None else None,
+        "paid_in": None if now is None else amount(now.paid_in),
+        "balance": None if now is None else amount(now.margin),
     }  # fmt: skip
 
 

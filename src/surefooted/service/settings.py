@@ -40,6 +40,7 @@ class Settings:
     - `page`: rows of an answer unless asked otherwise; `most`: rows that may be asked for.
     - `threads`: calls of the library at once.
     - `webhooks`: who is told about alarms.
+    - `allow_code`: whether learners of your own, of deployments that are in the store already, may run.
     """
 
     body: int = 1_000_000
@@ -53,6 +54,7 @@ class Settings:
     most: int = 1_000
     threads: int = 32
     webhooks: tuple[Webhook, ...] = ()
+    allow_code: bool = False
 
 
 def read_webhooks(path: str | Path) -> tuple[Webhook, ...]:

@@ -84,21 +84,20 @@ class Turns:
 
     def _together(self, wishes: list[Wish]) -> list[Any]:
         """The answer to each, or the error, after one commit."""
-        store = self.held.store
-        warm = [self.held.warm(name) for name in {wish.deployment for wish in wishes}]
-        try:
-            with store.lock:
-                for advisor in warm:
-                    if advisor is not None:
+        store, names = self.held.store, {wish.deployment for wish in wishes}
+        with store.lock:  # nobody may see advisors that are ahead of the journal
+            try:
+                for name in names:
+                    if (advisor := self.held.warm(name)) is not None:
                         advisor._catch_up()  # before it is our turn
                 with store.transaction():
                     return self._granted(wishes)
-        except Exception as error:
-            for name in {wish.deployment for wish in wishes}:
-                if (ahead := self.held.warm(name)) is not None:
-                    ahead._forget()
-            if isinstance(error, StoreFault):
-                return [error] * len(wishes)
+            except Exception as error:
+                for name in names:
+                    if (advisor := self.held.warm(name)) is not None:
+                        advisor._forget()
+                if isinstance(error, StoreFault):
+                    return [error] * len(wishes)
         return [self._alone(wish) for wish in wishes]
 
     def _granted(self, wishes: list[Wish]) -> list[Any]:

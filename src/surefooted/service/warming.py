@@ -21,9 +21,6 @@ def compile_all() -> None:
             advisor.tell(decision, reward=0.5, next_state=0)
 
 
-def read_all(held: Context) -> None:
-    """Follow the journal of every deployment, newest snapshot first."""
-    for name in held.store.deployments():
-        advisor = held.advisor(name)
-        with held.store.lock:
-            advisor.machine()
+def read_all(held: Context) -> list[str]:
+    """Follow the journal of every deployment, newest snapshot first; the names of those that cannot be read."""
+    return [name for name in held.store.deployments() if held.readable(name) is None]

@@ -96,9 +96,7 @@ class Teller:
             return None
         store = self.held.store
         name = next(name for id_, name, _, _ in store.definitions() if id_ == event.deployment)
-        advisor = self.held.advisor(name)
-        with store.lock:
-            sites = [site.name for site in advisor.machine().sites]
+        advisor, sites = self.held.described(name), self.held.sites(name)
         words = in_words(event, advisor.space, sites, advisor.definition.rules.guardrails)
         told: dict[str, Any] = {"kind": kind, "deployment": name, "event": event.n, "time": event.at, "words": words}
         if waits:
