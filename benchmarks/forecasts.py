@@ -2,6 +2,8 @@
 
     python benchmarks/forecasts.py [repetitions] [problem ...]
     python benchmarks/forecasts.py [repetitions] others
+    python benchmarks/forecasts.py [repetitions] bounded
+    python benchmarks/forecasts.py [repetitions] unseen
 
 Each forecast promises that its range for the first exploration, and its range for freedom, hold what then happens with
 probability (runs - 1) / (runs + 1). The numbers of ranges that held are compared with the smallest number that chance
@@ -12,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -39,6 +42,38 @@ OTHERS = {  # nothing of how models are drawn was chosen by a look at these
         ("mechanics", "rewards"), 100, 400, 0.2,
     ),
 }  # fmt: skip
+SHOP5 = SHOP | {"order_up_to": 5}
+WIDE = 0.1  # how far rewards may be declared to lie from their means
+
+
+def between(problem: sf.Problem) -> sf.Knowledge:
+    """Where steps may lead, and bounds on every single reward."""
+    r, ptr = problem.mdp.r, problem.mdp.next_ptr
+    bounds = np.clip(r - WIDE, 0, 1), np.clip(r + WIDE, 0, 1)
+    return sf.Knowledge(problem.space, reward_bounds=bounds, successors=np.split(problem.mdp.next_state, ptr[1:-1]))
+
+
+BOUNDED = {  # bounds are declared between which each reward lies; how means are drawn was chosen by a look at these
+    "bounded garnet": (
+        lambda: sf.problems.garnet(6, 3, 2, seed=5, noise=sf.Noise("uniform", WIDE / 2)), between, 200, 600, 0.2,
+    ),
+    "bounded riverswim": (
+        lambda: sf.problems.riverswim(noise=sf.Noise("uniform", WIDE)), between, 200, 600, 0.2,
+    ),
+}  # fmt: skip
+UNSEEN = {  # and not by a look at these; in the last two nothing is declared of rewards
+    "bounded garnet, 5 x 4": (
+        lambda: sf.problems.garnet(5, 4, 3, seed=11, noise=sf.Noise("uniform", WIDE)), between, 150, 600, 0.1,
+    ),
+    "bounded shop": (
+        lambda: sf.problems.inventory(5, **SHOP5, noise=sf.Noise("uniform", WIDE / 4)), between, 100, 600, 0.2,
+    ),
+    "open garnet, 5 x 4": (
+        lambda: sf.problems.garnet(5, 4, 3, seed=11, noise=sf.Noise("uniform", WIDE)), ("successors",), 150, 600, 0.2,
+    ),
+    "open swim": (lambda: sf.problems.riverswim(4, noise=sf.Noise()), ("successors",), 100, 600, 0.2),
+}  # fmt: skip
+ALL = CASES | OTHERS | BOUNDED | UNSEEN
 
 
 def log_of(problem: sf.Problem, steps: int, seed: int) -> sf.History:
@@ -66,9 +101,10 @@ def log_of(problem: sf.Problem, steps: int, seed: int) -> sf.History:
 
 def held(name: str, seed: int, runs: int = RUNS) -> tuple[bool, bool]:
     """Whether one forecast's ranges held the first exploration, and freedom, of the real run."""
-    make, parts, logged, steps, alpha = (CASES | OTHERS)[name]
+    make, parts, logged, steps, alpha = (ALL | CASES)[name]
     problem = make()
-    history, known = log_of(problem, logged, seed), problem.knowledge(*parts)
+    history = log_of(problem, logged, seed)
+    known = parts(problem) if callable(parts) else problem.knowledge(*parts)
     baseline = exact_baseline(problem)
     told = {"history": history, "knowledge": known, "start": problem.start, "horizon": problem.horizon}
     found = forecast(problem.space, baseline, alpha=alpha, **told, steps=steps, runs=runs, seed=seed, compare=False)
@@ -85,13 +121,14 @@ def main() -> None:
     promised = (RUNS - 1) / (RUNS + 1)
     least = int(binom.ppf(FALSE_ALARM / (2 * len(CASES)), repetitions, promised))
     print(f"{repetitions} forecasts of {RUNS} runs each; promised {promised:.1%}, at least {least} must hold")
-    for name in CASES if not sys.argv[2:] else OTHERS if sys.argv[2:] == ["others"] else sys.argv[2:]:
+    groups: dict[str, dict[str, Any]] = {"": CASES, "others": OTHERS, "bounded": BOUNDED, "unseen": UNSEEN}
+    for name in groups.get(" ".join(sys.argv[2:]), sys.argv[2:]):
         begin = time.perf_counter()
         results = [held(name, seed) for seed in range(repetitions)]
         first, free = (sum(column) for column in zip(*results, strict=True))
         verdict = "kept" if min(first, free) >= least else "BROKEN"
         seconds = (time.perf_counter() - begin) / repetitions
-        print(f"{name:12} first {first:3} free {free:3} of {repetitions}: {verdict}; {seconds:.1f} s each", flush=True)
+        print(f"{name:21} first {first:3} free {free:3} of {repetitions}: {verdict}; {seconds:.1f} s each", flush=True)
 
 
 if __name__ == "__main__":

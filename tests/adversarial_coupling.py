@@ -97,7 +97,8 @@ def a_history(rng, problem, steps):
     for t in range(steps):
         k = problem.baseline.pair_at(s, rng.random())
         if rng.random() < others:
-            k = problem.space.pair(s, int(rng.integers(problem.space.n_actions)))
+            actions = problem.space.actions(s)
+            k = problem.space.pair(s, int(actions[rng.integers(len(actions))]))
         reward, after = problem.mdp.draw(rng, k)
         rows.append({"t": t, "state": s, "action": int(problem.space.pair_action[k]), "reward": float(reward),
                      "next_state": int(after)})  # fmt: skip

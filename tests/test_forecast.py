@@ -230,6 +230,7 @@ def test_models_and_agents_of_a_forecast_keep_declared_bounds_on_rewards():
     for seed in range(20):
         model = models.draw(np.random.default_rng(seed))
         assert np.all((model.mdp.r_counted >= low - 1e-9) & (model.mdp.r_counted <= high + 1e-9))
+    model = models.draw(np.random.default_rng(0))  # in others the baseline earns too little for a share of it to pay
     agent = agent_of(Option("x", said.promise.arguments), model, said.baseline, said.knowledge, None, False, 1)
     run = sf.simulate(model, agent, 1500, seed=1)
     assert agent.contradictions == [] and run.baseline_steps < 1500
@@ -237,6 +238,59 @@ def test_models_and_agents_of_a_forecast_keep_declared_bounds_on_rewards():
     told = sf.Knowledge(quiet.space, reward_bounds=(-30.0, 40.0))
     agent = agent_of(Option("x", {"alpha": 0.1}), quiet, sf.Baseline(quiet.baseline), told, None, False, 1)
     assert agent.learner.belief.knowledge is told  # bounds that the noise keeps are told
+
+
+def bounded(width, scale, steps=200):
+    """Models of a ring of which the first action was logged: rewards of `scale`, in bounds that are 2 `width` wide."""
+    p, r = np.zeros((4, 2, 4)), np.full((4, 2), 0.5)
+    p[np.arange(4), 0, (np.arange(4) + 1) % 4] = p[np.arange(4), 1, 0] = 1.0
+    mdp = sf.TabularMDP.from_arrays(p, r, noise=sf.Noise("uniform", scale))
+    today, rng = sf.Policy.always(mdp.space, 0), np.random.default_rng(0)
+    counts, s = sf.Counts(mdp.space), 0
+    for _ in range(steps):
+        reward, after = mdp.draw(rng, mdp.space.pair(s, 0))
+        counts.add(s, 0, reward, after)
+        s = after
+    told = sf.Knowledge(mdp.space, reward_bounds=(0.5 - width, 0.5 + width), successors=lambda s, a: {0, (s + 1) % 4})
+    return Models(counts, told, today, 0, None), told
+
+
+@pytest.mark.parametrize(("width", "scale"), [(0.2, 0.1), (0.1, 0.1), (0.1, 0.02)])
+def test_rewards_of_drawn_models_keep_within_declared_bounds_so_that_agents_are_told_them(width, scale):
+    models, told = bounded(width, scale)
+    for seed in range(20):
+        model = models.draw(np.random.default_rng(seed))
+        agent = agent_of(Option("x", {"alpha": 0.1}), model, sf.Baseline(model.baseline), told, None, False, 1)
+        declared = agent.learner.belief.knowledge.declared
+        below, above = model.mdp.noise.reach(model.mdp.r, 1.0)
+        assert np.all(declared.reward_low <= model.mdp.r - below + 1e-9)
+        assert np.all(declared.reward_high >= model.mdp.r + above - 1e-9)
+        # no wider than rewards scatter: what is told is what was declared, or the scatter itself where that is more
+        widest = max(2 * width, 2 * models.noise.scale) + 1e-9
+        assert np.all(declared.reward_high - declared.reward_low <= widest)
+        assert (agent.learner.belief.knowledge is told) == (models.noise.scale <= width)
+
+
+def test_means_that_were_never_logged_may_lie_anywhere_between_their_bounds_and_tend_to_either_end():
+    models, _ = bounded(0.2, 0.02)
+    unseen = np.array([model.mdp.r[1::2] for model in (models.draw(np.random.default_rng(i)) for i in range(200))])
+    low, high = 0.3 + models.noise.scale, 0.7 - models.noise.scale
+    assert unseen.min() >= low - 1e-9 and unseen.max() <= high + 1e-9
+    place = (unseen - low) / (high - low)
+    assert 0.1 < np.mean(place.max(axis=1) < 0.1) < 0.4  # in some models all of them are low, in others high
+    assert 0.1 < np.mean(place.min(axis=1) > 0.9) < 0.4
+    assert np.mean(np.ptp(place, axis=1) > 0.3) > 0.2  # and in others they differ
+    seen = np.array([models.draw(np.random.default_rng(i)).mdp.r[::2] for i in range(50)])
+    assert np.abs(seen - 0.5).max() < 0.03  # where much was logged, the log decides
+
+
+def test_telling_mechanics_keeps_the_bounds_that_were_declared():
+    shop = sf.problems.inventory(4, noise=sf.Noise())
+    told = sf.Knowledge(shop.space, reward_bounds=(0.0, 0.9))
+    option = Option("x", {"alpha": 0.1}, frozenset({"mechanics"}))
+    agent = agent_of(option, shop, sf.Baseline(shop.baseline), told, None, False, 1)
+    assert agent.learner.belief.knowledge.mechanics is shop.mechanics
+    assert np.all(agent.learner.belief.knowledge.declared.reward_high == np.maximum(0.9, shop.mdp.r))
 
 
 def test_how_far_noise_reaches():

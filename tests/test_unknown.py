@@ -264,7 +264,7 @@ def test_outcomes_prove_nothing_of_departures_that_no_phase_has_counted():
     assert early.verdict(3).pays
     early.book(3, np.array([problem.space.pair(3, 0)]), np.array([0.0]), np.array([3]))
     span, counted = early.arrays.terms.span, early.arrays.of_phases.log_wealth.copy()
-    early._use_span(span / 4, None)
+    early.use_span(span / 4, None)
     assert early.arrays.terms.span == early.arrays.terms.reserve == span / 4
     assert early.arrays.now[kernels.PHASES] == early.arrays.now[kernels.PHASE_STEPS] == 1
     assert np.array_equal(early.arrays.of_phases.log_wealth, counted) and counted.any()

@@ -13,6 +13,7 @@ from surefooted.agents.episode_settings import CONDITIONS, Condition
 from surefooted.agents.learner import AverageLearner
 from surefooted.certificates.account import Account
 from surefooted.certificates.anchors import Anchors
+from surefooted.certificates.baseline_log import bounds_its_gain
 from surefooted.certificates.certificate import Certificate
 from surefooted.certificates.paper import PaperCertificate
 from surefooted.certificates.replay import ReplayCertificate
@@ -29,12 +30,13 @@ CERTIFICATES: tuple[CertificateName, ...] = ("paper", "reevaluated", "segments",
 
 
 class Settings(NamedTuple):
-    """What proves the condition: who proposes, the shares of δ, and whether anchors are used."""
+    """What proves the condition: who proposes, the shares of δ, and whether anchors are used, or the baseline's log."""
 
     held: AverageLearner | None  # None: UCRL2's learner, or one for the agent that is adopted
     adopted: Agent | None
     shares: Shares
     anchored: bool
+    logged: bool
 
 
 def settle(
@@ -72,11 +74,12 @@ def settle(
     knowledge = options.get("knowledge") if held is None else held.belief.knowledge
     by_set = not by_account or (knowledge is not None and has_share)
     confidence = options.get("confidence") if held is None else held.confidence
-    anchored = anchored and not by_account and certificate in ("segments", "induction")
-    anchored = (
-        anchored and baseline.gain is not None and confidence not in (simplified_bernstein, "simplified_bernstein")
-    )
-    by_outcomes, fraction = by_account or (anchored and has_share), HALF if by_account else FOR_ANCHORS
+    may_add = not by_account and certificate in ("segments", "induction")
+    may_add = may_add and confidence not in (simplified_bernstein, "simplified_bernstein")
+    anchored = anchored and may_add and baseline.gain is not None
+    bounded = bool(options.get("bounded", True)) if held is None else held.bounded
+    logged = may_add and has_share and bounded and bounds_its_gain(baseline)
+    by_outcomes, fraction = by_account or logged or (anchored and has_share), HALF if by_account else FOR_ANCHORS
     if by_account and baseline.gain is None:
         faults += [] if by_set or baseline.span is not None else [wording.TOO_LITTLE_KNOWN]
         faults += [] if tolerance.at_every_step else [wording.NO_CHECKPOINTS]
@@ -86,7 +89,7 @@ def settle(
         faults += error.faults
     if faults:
         raise InvalidInput("no such agent", faults)
-    return Settings(held, adopted, shares, anchored)
+    return Settings(held, adopted, shares, anchored, logged)
 
 
 def _baseline_faults(baseline: Baseline, space: Space) -> list[str]:
@@ -118,9 +121,14 @@ def new_account(
 
 
 def new_certificate(
-    name: CertificateName, baseline: Baseline, tolerance: Tolerance, strict: bool, anchors: Anchors | None
+    name: CertificateName,
+    baseline: Baseline,
+    tolerance: Tolerance,
+    strict: bool,
+    anchors: Anchors | None,
+    of_log: float = 0.0,
 ) -> Certificate:
-    """The certificate of that name."""
+    """The certificate of that name; `of_log` is the share of δ of the baseline's log."""
     if name in ("paper", "reevaluated"):
         return PaperCertificate(baseline, tolerance, name == "reevaluated", strict)
-    return ReplayCertificate(baseline, tolerance, name == "induction", strict, anchors)
+    return ReplayCertificate(baseline, tolerance, name == "induction", strict, anchors, of_log)

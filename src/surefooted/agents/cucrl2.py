@@ -122,7 +122,7 @@ class CUCRL2(StepByStep[AverageLearner]):
         faults += may_lose.gain_faults(baseline.gain, space.money) if not faults else []
         faults += effort_faults(minimum, patience)
         proves = (delta, condition, certificate, anchored, options, faults)
-        held, adopted, self.shares, anchored = settle(space, baseline, may_lose, learner, *proves)
+        held, adopted, self.shares, anchored, is_logged = settle(space, baseline, may_lose, learner, *proves)
         options["delta"] = self.shares.of_learner
         if adopted is not None:
             held = AdoptedAgent(space, adopted, elsewhere=baseline.policy, **options)
@@ -138,7 +138,8 @@ class CUCRL2(StepByStep[AverageLearner]):
         anchors = Anchors(baseline, of_outcomes, held.bounded) if anchored else None
         self.certificate: Certificate | None = None
         if not by_account:
-            self.certificate = new_certificate(certificate, baseline, may_lose, strict, anchors)
+            of_log = of_outcomes if is_logged else 0.0
+            self.certificate = new_certificate(certificate, baseline, may_lose, strict, anchors, of_log)
         self.policies.id_of(baseline.policy)  # policy 0
         self.check = BaselineCheck(baseline, self.shares.total, bounded=held.bounded)
         self.effort = Effort(always=patience == 0)

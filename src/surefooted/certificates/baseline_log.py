@@ -22,6 +22,13 @@ def own_steps(baseline: Baseline, steps: Steps) -> Steps:
     return Steps(steps.pairs[ours], steps.rewards[ours], steps.next_states[ours])
 
 
+def bounds_its_gain(baseline: Baseline) -> bool:
+    """Whether the rewards of its log, one after the other, can bound the gain of a baseline."""
+    if baseline.is_known or baseline.history is None or baseline.history.in_order is None:
+        return False
+    return len(own_steps(baseline, baseline.history.in_order).pairs) > 0
+
+
 def log_faults(space: Space, policy: Policy, start: int, pairs: Ints, rewards: Floats, next_states: Ints) -> list[str]:
     """Why the baseline cannot have played these pairs one after the other from `start`."""
     if not len(pairs) == len(rewards) == len(next_states):

@@ -19,7 +19,7 @@ from surefooted.certificates.improvement import Improvement, Method, find_limits
 from surefooted.certificates.netted import Netted, split
 from surefooted.certificates.shares import delta_faults
 from surefooted.certificates.weighted import weighted_difference
-from surefooted.data.history import History
+from surefooted.data.history import SELECTED, History
 from surefooted.errors import InvalidInput
 from surefooted.knowledge.belief import Belief
 from surefooted.knowledge.knowledge import Knowledge
@@ -221,7 +221,6 @@ def _log_faults(
     if named(confidence) is simplified_bernstein:
         faults.append("simplified_bernstein is no valid confidence set, and proves nothing: choose another")
     if history.selected and not accidents:
-        fault = f"{history.selected} rows are left out because of their outcome, so the rest is a selection"
-        faults.append(f"{fault}; if they are accidents of recording, say so with accidents=True")
+        faults.append(f"{history.selected} rows are left out because of their outcome: {SELECTED}")
     faults += [f"{repeat}: remove the copies" for repeat in history.repeats[:3]]
     return faults

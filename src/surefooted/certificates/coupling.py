@@ -32,12 +32,14 @@ class Coupling:
     - `worth` [K]: at most the advantage of each pair, r + p h - h(s) - g.
     - `told` [K, S]: what a pair earns if it leads to a state, if the mechanics say so.
     - `most`: at least how far two outcomes of a pair can lie apart, each counted as what it earns and the bias there.
+    - `sweeps`: what it took, in sweeps over the states.
     """
 
     difference: Floats
     worth: Floats
     told: Floats | None
     most: float
+    sweeps: int = 0
 
     @property
     def span(self) -> float:
@@ -61,7 +63,9 @@ def couple(plausible: Plausible, policy: Policy) -> Coupling | None:
     law, after = shared.law, shared.next_state[pairs]
     nothing, zeros = np.zeros((S, n)), np.zeros(S)
     longer = np.zeros((S, S))  # minus the steps until they meet, at most
-    error, _ = kernels.compare_states(after, nothing, (zeros - 1.0, zeros), law, (1e-3, MOST_SWEEPS, LONGEST), longer)
+    error, first = kernels.compare_states(
+        after, nothing, (zeros - 1.0, zeros), law, (1e-3, MOST_SWEEPS, LONGEST), longer
+    )
     if error > 0.5:
         return None
     steps = -longer / (1 - error)
@@ -71,7 +75,7 @@ def couple(plausible: Plausible, policy: Policy) -> Coupling | None:
         earned, r = shared.reward, (np.zeros(K), np.zeros(K))
     difference, accuracy = np.zeros((S, S)), TOLERANCE * space.r_max / (1 + float(steps.max()))
     base, limits = (r[0][pairs], r[1][pairs]), (accuracy, MOST_SWEEPS, np.inf)
-    error, _ = kernels.compare_states(after, earned[pairs], base, law, limits, difference)
+    error, second = kernels.compare_states(after, earned[pairs], base, law, limits, difference)
     error += BEYOND_ROUNDING * (float(np.abs(difference).max()) + float(np.abs(earned).max()) + space.r_max) * n
     difference -= error * steps
     worth = np.empty(K)
@@ -80,7 +84,8 @@ def couple(plausible: Plausible, policy: Policy) -> Coupling | None:
     told, most = shared.told(S), space.r_max + float(max(-difference.min(), 0.0))
     if told is not None:
         most = max(_apart(earned[k], shared.next_state[k], difference) for k in range(K))
-    return Coupling(difference, np.where(worth == 0.0, 0.0, worth - rounding), told, most)
+    worth = np.where(worth == 0.0, 0.0, worth - rounding)
+    return Coupling(difference, worth, told, most, S * (first + second))
 
 
 def _apart(earned: Floats, after: Ints, difference: Floats) -> float:

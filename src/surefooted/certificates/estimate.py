@@ -5,7 +5,7 @@ bounded by value iteration, and by the rewards of the log one after the other. T
 state: with mechanics of one noise, one law for all (`certificates.coupling`); otherwise as `certificates.netting` does.
 
 These are the bounds of an agent that keeps the condition on decisions (`certificates.unknown`) before its first step.
-The replay condition uses those of the set alone. Nothing here is taken for known.
+Under the replay condition they narrow what is netted (`certificates.logged`). Nothing here is taken for known.
 """
 
 from dataclasses import dataclass

@@ -22,6 +22,7 @@ MOST_SWEEPS = 40  # of each iteration
 LONGEST = 500  # steps to a landmark; when it is clear that it may take longer, nothing more is tried
 LOOKS = 50  # steps of the estimated chain that are looked at to find a landmark
 TOLERANCE = 1e-3  # of the bounds on the bias (times r_max)
+ANY = (-np.inf, np.inf)
 
 
 @dataclass
@@ -32,13 +33,16 @@ class Netting:
     policy: Policy
     sweeps: int = 0
 
-    def references(self, split: Reference) -> tuple[Reference, ...]:
-        """The bias at the upper and at the lower end of the gains of `split`; none if no landmark is proved."""
+    def references(self, split: Reference, within: tuple[float, float] = ANY) -> tuple[Reference, ...]:
+        """The bias at the upper and at the lower end of the gains of `split`; none if no landmark is proved.
+
+        The gain is known to lie `within` two numbers as well.
+        """
         target = landmark(self.plausible, self.policy)
         steps = None if target is None else self.hitting_time(target)
         if target is None or steps is None:
             return ()
-        low, high = max(split.gain_low, 0.0), split.gain_high  # rewards are not negative, nor is the gain
+        low, high = between(split, within)
         below, above = split.bias_low - split.bias_low[target], split.bias_high - split.bias_high[target]
         further = (high - low) * steps  # between the two gains, about
         return (
@@ -76,6 +80,15 @@ class Netting:
         error, sweeps = hitting.collect_until_hit(played, self.plausible.rows, r, sign, target, limits, v)
         self.sweeps += sweeps
         return error
+
+
+def between(split: Reference, within: tuple[float, float]) -> tuple[float, float]:
+    """The least and the largest gain; if bounds contradict each other, those of `split` alone count.
+
+    Rewards are not negative, nor is the gain.
+    """
+    low, high = max(split.gain_low, within[0], 0.0), min(split.gain_high, within[1])
+    return (low, high) if low <= high else (max(split.gain_low, 0.0), split.gain_high)
 
 
 def landmark(plausible: Plausible, policy: Policy) -> int | None:

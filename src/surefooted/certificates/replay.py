@@ -12,6 +12,7 @@ import numpy as np
 
 from surefooted import planning
 from surefooted.arrays import like
+from surefooted.certificates import logged
 from surefooted.certificates.anchors import Anchors
 from surefooted.certificates.certificate import Offer, Past, Question, bookmark
 from surefooted.certificates.netting import Netting
@@ -48,6 +49,7 @@ class ReplayCertificate:
     induction : go backwards through all segments; False: add up the loss of each
     strict : keep a reserve for the way back to the baseline
     anchors : what is known of r + p h, h being the bias of a known baseline; it makes explored segments cost less
+    of_log : the share of δ of the log of an unknown baseline, which then bounds its gain and bias; 0: it does not
 
     """
 
@@ -58,9 +60,10 @@ class ReplayCertificate:
         induction: bool = True,
         strict: bool = True,
         anchors: Anchors | None = None,
+        of_log: float = 0.0,
     ) -> None:
         self.baseline, self.tolerance = baseline, Tolerance.of(tolerance)
-        self.induction, self.strict, self.anchors = induction, strict, anchors
+        self.induction, self.strict, self.anchors, self.of_log = induction, strict, anchors, of_log
         self.proof: Proof | None = None
         self.losses: dict[int, tuple[int, float]] = {}  # of each segment: its length, and the smallest loss proved
         self._shelf: Shelf | None = None
@@ -104,9 +107,9 @@ class ReplayCertificate:
         """Nothing: a question says what was played, and the proof is carried over it then."""
 
     def prove(self, plausible: Plausible, past: Past, lower: Floats | None = None) -> Proof:
-        """The margin of all that was played, with one set; if the baseline is not known, the better of two proofs.
+        """The margin of all that was played, with one set; if the baseline is not known, the best of several proofs.
 
-        One bounds its gain from below and from above, the other takes it to be one and the same. `lower` [K] are lower
+        One bounds its gain from below and from above, the others take it to be one and the same. `lower` [K] are lower
         bounds on r + p h, which only a known baseline has.
         """
         split = Reference.of(self.baseline, plausible, past.t)
@@ -114,13 +117,12 @@ class ReplayCertificate:
         if self.baseline.is_known:
             return proof
         netting = Netting(plausible, self.baseline.policy)
-        references = netting.references(split)
+        before, proofs = past.before_fallback, [proof]
+        for references in logged.references(netting, split, self.baseline, self.of_log):
+            cases = tuple(self.case(plausible, before, reference) for reference in references)
+            proofs.append(Proof(before.t, cases))
         self._sweeps += netting.sweeps
-        if not references:
-            return proof
-        before = past.before_fallback
-        netted = Proof(before.t, tuple(self.case(plausible, before, reference) for reference in references))
-        return max(proof, netted, key=lambda proof: self._rank(proof, plausible, past))
+        return max(proofs, key=lambda proof: self._rank(proof, plausible, past))
 
     def _rank(self, proof: Proof, plausible: Plausible, past: Past, lower: Floats | None = None) -> tuple[bool, float]:
         """What makes a proof better than another: it lasts, and it proves more by now."""
@@ -265,7 +267,7 @@ class ReplayCertificate:
     def restored(self, state: dict[str, Any]) -> Self:
         """A certificate of the same arguments that remembers what `state_dict` returned."""
         anchors = None if self.anchors is None else self.anchors.restored(state["anchors"])
-        other = type(self)(self.baseline, self.tolerance, self.induction, self.strict, anchors)
+        other = type(self)(self.baseline, self.tolerance, self.induction, self.strict, anchors, self.of_log)
         other.proof, other.losses = state["proof"], dict(state["losses"])
         if not isinstance(other.proof, Proof | None):
             raise InvalidInput("this state cannot be loaded", ["the proof is none"])

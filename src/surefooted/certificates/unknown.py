@@ -86,7 +86,7 @@ class UnknownAccount:
         self.arrays = kernels.Telescope(terms, bets[0], bets[1], bets[2], *seen, *by_set, *of_bias, np.zeros(16))
         self.next_review: int | None = None
         self.log: list[Steps] = []  # what the baseline played before the run, rewards counted from the lowest
-        self.rank = UNRANKED  # of the count of outcomes: see `_use_span`
+        self.rank = UNRANKED  # of the count of outcomes: see `use_span`
         self._prove_by_outcomes(math.inf if baseline.span is None else baseline.span)
         self._alone, self._weights = only_pairs(baseline.policy, 0)
         self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
@@ -181,9 +181,9 @@ class UnknownAccount:
                 lower, pair_state = plausible.r_lower, self.space.pair_state
                 kernels.bound_by_set(plausible.rows, lower, pair_state, e, end.bias_low, end.bias_high, arrays)
         if self.baseline.span is None and spans:
-            self._use_span(max(spans), coupling)
+            self.use_span(max(spans), coupling)
 
-    def _use_span(self, span: float, coupling: Coupling | None) -> None:
+    def use_span(self, span: float, coupling: Coupling | None) -> None:
         """Use a span that a set has proved. All departures must lie in phases that were counted with a span.
 
         The bets are made for surprises up to r_max 2^m, and m is chosen by what was seen. Each choice has a share of δ

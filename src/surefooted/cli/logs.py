@@ -64,18 +64,19 @@ def logs(files: tuple[Path, ...], problem: Path | None, figure: Path | None, all
         check_picture(figure)
     options: dict[str, Any] = {key: value for key, value in given.items() if value}
     options["columns"] = _columns(options.pop("columns", ()))
-    policy, sources = None, list(files)
+    policy, sources, accidents = None, list(files), False
     try:
         if problem is None:
             space = survey(sources, **options).space()
             history = read_history(sources, space, **options)
         else:
-            history, policy = _with_problem(problem, sources, options, allow_code)
+            history, policy, accidents = _with_problem(problem, sources, options, allow_code)
     except SurefootedError as error:
         raise click.ClickException(_as_typed(str(error))) from error
     if as_json:
         print_json(_content(history, policy))
     else:
+        click.echo(history.summary(accidents))
         _print(history, policy, inferred=problem is None)
     if figure is not None:
         _draw(history, policy, figure)
@@ -86,14 +87,17 @@ COMMANDS = (logs,)
 
 def _with_problem(
     file: Path, sources: list[Path], options: dict[str, Any], allow_code: bool
-) -> "tuple[History, Policy]":
-    """The log as the problem file says, with options of the command line in place of the file's."""
+) -> "tuple[History, Policy, bool]":
+    """The log as the problem file says, with options of the command line in place of the file's.
+
+    Also today's policy, and whether rows that cannot be used are declared to be accidents.
+    """
     from surefooted.data.reading import read_history
     from surefooted.problems.from_file import load_file
 
     said: ProblemFile = load_file(file, allow_code, lambda text: click.echo(text, err=True), logs=False)
     merged = said.log_options | options | {"columns": said.log_options.get("columns", {}) | options["columns"]}
-    return read_history(sources, said.space, **merged), said.baseline.policy
+    return read_history(sources, said.space, **merged), said.baseline.policy, said.accidents
 
 
 def _columns(texts: tuple[str, ...]) -> dict[str, Any]:
@@ -157,7 +161,6 @@ def _spreads(history: "History") -> list[float | None]:
 
 def _print(history: "History", policy: "Policy | None", inferred: bool) -> None:
     content, space = _content(history, policy), history.counts.space
-    click.echo(str(history))
     click.echo()
     print_table(
         [

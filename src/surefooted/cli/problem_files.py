@@ -38,7 +38,7 @@ def show_file(
         click.echo()
         _print_baseline(said)
         if said.history is not None:
-            click.echo(f"\nThe log: {said.history}")
+            click.echo(f"\nThe log: {said.history.summary(said.accidents)}")
             _print_compared(said, said.history)
     if picture is not None or save is not None:
         problem = said.true_problem()

@@ -25,6 +25,11 @@ from surefooted.pages import Shown
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Ints
 
+SELECTED = (
+    "the rest is a selection, and no bound holds for it. If they are accidents of recording that have nothing to do "
+    "with what happened, say so: accidents=True, or in a problem file, under [logs], accidents = true."
+)
+
 
 class TakesHistory(Protocol):
     """An agent that a history can be given to: its `counts`, or those of its `learner`, are `Counts`.
@@ -52,8 +57,10 @@ class Behaviour:
     degrees: int
 
     def __str__(self) -> str:
-        """Two sentences."""
+        """Two sentences, or one if the policy leaves nothing to chance."""
         never = f"{self.never} of {self.steps} logged actions are never played by this policy."
+        if self.degrees == 0:
+            return never
         spread = (2 * self.degrees) ** 0.5
         return f"{never} The others: deviance {self.deviance:.1f}, expected {self.degrees} ± {spread:.1f}."
 
@@ -140,8 +147,7 @@ class History(Shown):
         if getattr(learner, "limit", None) is not None:
             faults.append(f"its bonus is proved for the visits of {learner.limit} episodes alone: use bonus='boxes'")
         if self.selected and not accidents:
-            fault = f"{self.selected} rows are left out because of their outcome, so the rest is a selection"
-            faults.append(f"{fault}; if they are accidents of recording, say so with accidents=True")
+            faults.append(f"{self.selected} rows are left out because of their outcome: {SELECTED}")
         if self.repeats and not repeated:
             shown = "; ".join(str(repeat) for repeat in self.repeats[:3])
             faults.append(f"{shown}: remove the copies, or say with repeated=True that both happened")
@@ -189,8 +195,8 @@ class History(Shown):
         free = np.add.reduceat(played, first, axis=1, dtype=np.int64) - 1
         return Behaviour(int(n.sum()), int(n[~played].sum()), max(deviance, 0.0), int(free[total > 0].sum()))
 
-    def summary(self) -> str:
-        """A few lines for people."""
+    def summary(self, accidents: bool = False) -> str:
+        """A few lines for people; `accidents`: whether rows that are left out are declared to be accidents."""
         lines = [f"{self.rows} rows, {self.used} used, {self.episodes} episodes; {self._coverage()}"]
         for reason, number in self.unusable.items():
             lines.append(f"  {number} not used: {reason}")
@@ -198,7 +204,8 @@ class History(Shown):
         if any(reason.startswith("reward is outside") for reason in self.unusable):
             lines.append(self.counts.space.money.hint)
         if self.selected:
-            lines.append(f"{self.selected} of these are left out because of their outcome: see History.into.")
+            why = "declared to be accidents of recording." if accidents else SELECTED
+            lines.append(f"{self.selected} of these are left out because of their outcome: {why}")
         lines += self.remarks
         return "\n".join(lines)
 
@@ -216,4 +223,6 @@ class History(Shown):
         seen = int(np.count_nonzero(self.counts.visits))
         return f"{seen} of {self.counts.n_rows} pairs visited" + (" (of all stages)" if self.counts.stages > 1 else "")
 
-    __str__ = summary
+    def __str__(self) -> str:
+        """The same."""
+        return self.summary()

@@ -28,6 +28,7 @@ from surefooted.tables.space import Floats
 
 LEAST = 1e-9  # probability of a value of noise
 SWEEPS = 30  # of noise and laws in turn, before a law is used
+TILT = 5.0  # the largest logarithm of the power that says to which end mean rewards tend that were never logged
 
 
 class Models:
@@ -37,7 +38,7 @@ class Models:
         self.counts, self.knowledge, self.policy, self.start, self.horizon = counts, knowledge, policy, start, horizon
         declared = None if knowledge is None else knowledge.declared
         self.means = None if declared is None else declared.reward_mean  # in the user's unit, or counted from low
-        self.bounds = None if declared is None or declared.reward_low is None else _means_between(declared)
+        self.bounds = None if declared is None or declared.reward_low is None else _bounds_of(declared)
         self.of_next = declared is not None and declared.reward_of_next is not None
         self.mechanics = None if knowledge is None else knowledge.mechanics
         self.plausible = None
@@ -66,7 +67,7 @@ class Models:
         sizes = np.bincount(keys // space.n_states, minlength=space.n_pairs)
         next_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         p /= np.repeat(np.add.reduceat(p, next_ptr[:-1]), sizes)
-        mdp = TabularMDP(space, next_ptr, keys % space.n_states, p, self._rewards(table.r), self.noise)
+        mdp = TabularMDP(space, next_ptr, keys % space.n_states, p, self._rewards(rng, table.r), self.noise)
         return Problem("drawn", mdp, self.policy, self.start, self.horizon)
 
     def chain(self, rng: np.random.Generator) -> Iterator[Problem]:
@@ -83,19 +84,32 @@ class Models:
         assert mechanics is not None
         ptr, after, mass, r = mechanics.table(laws)
         if r is None:
-            r = self._rewards(posterior.draw_rewards(rng, self.counts))
+            r = self._rewards(rng, posterior.draw_rewards(rng, self.counts))
         mdp = TabularMDP(space, ptr, after, mass, np.clip(r, space.low, space.high), self.noise)
         return Problem("drawn", mdp, self.policy, self.start, self.horizon, mechanics=mechanics, laws=tuple(laws))
 
-    def _rewards(self, counted: Floats) -> Floats:
-        """Mean rewards in the user's unit, given draws that are counted from `low`; declared ones are not drawn."""
-        space = self.counts.space
-        drawn = counted if self.means is None else self.means
-        if self.means is None and self.bounds is not None:  # where nothing was logged, anything between them
-            low, high = self.bounds
-            flat = low + (high - low) * counted / space.r_max
-            drawn = np.where(self.counts.visits > 0, np.clip(counted, low, high), flat)
+    def _rewards(self, rng: np.random.Generator, counted: Floats) -> Floats:
+        """Mean rewards in the user's unit, given draws that are counted from `low`; declared ones are not drawn.
+
+        Where nothing was logged, they lie anywhere between the bounds. Nobody knows whether they tend to one end: the
+        position is a power of a uniform number, with one power for all pairs of a model.
+        """
+        space, unseen = self.counts.space, self.counts.visits == 0
+        if self.means is not None:
+            return np.asarray(np.clip(space.money.earned(self.means), space.low, space.high))
+        low, high = (0.0, space.r_max) if self.bounds is None else self._means_between(*self.bounds)
+        drawn = np.clip(counted, low, high)
+        if unseen.any():
+            power = np.exp(TILT * (2 * rng.random() - 1))
+            drawn = np.where(unseen, low + (high - low) * rng.random(unseen.size) ** power, drawn)
         return np.asarray(np.clip(space.money.earned(drawn), space.low, space.high))
+
+    def _means_between(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Between which means lie whose rewards keep within bounds: away from them by as much as rewards scatter."""
+        if self.noise.kind != "uniform":
+            return low, high
+        middle = (low + high) / 2
+        return np.minimum(low + self.noise.scale, middle), np.maximum(high - self.noise.scale, middle)
 
     def _reward_noise(self) -> Noise:
         """How far rewards scatter about their means: as in the log; without one, as far as they can."""
@@ -110,8 +124,8 @@ class Models:
         return Noise("uniform", float(np.sqrt(3 * variance)))
 
 
-def _means_between(declared: Declared) -> tuple[Floats, Floats]:
-    """Between which mean rewards lie if rewards are declared to lie between bounds, counted from `low`."""
+def _bounds_of(declared: Declared) -> tuple[Floats, Floats]:
+    """The declared bounds on single rewards, counted from `low`."""
     assert declared.reward_low is not None and declared.reward_high is not None
     r_max = declared.space.r_max
     return np.clip(declared.reward_low, 0.0, r_max), np.clip(declared.reward_high, 0.0, r_max)

@@ -155,7 +155,7 @@ def _can_decide(baseline: Baseline, known: Knowledge | None, model: Problem) -> 
 
 
 def _holding(known: Knowledge | None, model: Problem) -> Knowledge | None:
-    """What is known, without bounds on single rewards if the noise of the model does not keep within them.
+    """What is known, with bounds on single rewards widened wherever the noise of the model leaves them.
 
     How rewards scatter is not declared, and models have one noise for all pairs. Their mean rewards keep the bounds.
     """
@@ -164,11 +164,12 @@ def _holding(known: Knowledge | None, model: Problem) -> Knowledge | None:
     r = model.mdp.r_counted
     below, above = model.mdp.noise.reach(r, model.space.r_max)
     slack = model.space.money.slack
-    inside = (r - below >= known.declared.reward_low - slack) & (r + above <= known.declared.reward_high + slack)
-    if inside.all():
+    low, high = known.declared.reward_low, known.declared.reward_high
+    if np.all((r - below >= low - slack) & (r + above <= high + slack)):
         return known
     told = copy(known)
-    told.declared = replace(known.declared, reward_low=None, reward_high=None)
+    wider = np.minimum(low, r - below), np.maximum(high, r + above)
+    told.declared = replace(known.declared, reward_low=wider[0], reward_high=wider[1])
     return told
 
 
@@ -181,10 +182,14 @@ def _known(tell: frozenset[str], model: Problem, knowledge: Knowledge | None) ->
     means = model.mdp.r if "rewards" in tell else None
     if means is None and declared is not None and declared.reward_mean is not None:
         means = model.space.money.earned(declared.reward_mean)
+    bounds = None
+    if declared is not None and declared.reward_low is not None and declared.reward_high is not None:
+        bounds = tuple(model.space.money.earned(end) for end in (declared.reward_low, declared.reward_high))
     if mechanics is not None and means is not None:
         mechanics = mechanics.without_rewards()
     successors = None
     if mechanics is None and declared is not None and declared.has_successors.any():
         rows = np.split(declared.successor_state, declared.successor_ptr[1:-1])
         successors = [row if has else None for row, has in zip(rows, declared.has_successors, strict=True)]
-    return Knowledge(model.space, rewards=means, successors=successors, mechanics=mechanics)
+    given: dict[str, Any] = {"rewards": means, "reward_bounds": bounds}
+    return Knowledge(model.space, **given, successors=successors, mechanics=mechanics)
