@@ -11,6 +11,7 @@ import pytest
 from surefooted import Policy, Space
 from surefooted.agents.identity import fingerprint
 from surefooted.codec import decode, encode
+from surefooted.tables import policy_log
 from surefooted.tables.policy_log import CHAIN, OPEN, PolicyLog
 
 
@@ -150,3 +151,14 @@ def test_policies_that_are_open_are_few():
     for i in np.random.default_rng(0).integers(len(log), size=200).tolist():
         assert log[i] == expected[i]
     assert len(log._open) == OPEN
+
+
+def test_policies_whose_keys_collide_are_told_apart(monkeypatch):
+    monkeypatch.setattr(policy_log, "_hash", lambda key: 7)
+    policies = wandering(Space.full(12, 2), 60)
+    log, distinct = PolicyLog(whole=0), []
+    for policy in policies:
+        if policy not in distinct:
+            distinct.append(policy)
+        assert log.id_of(policy) == distinct.index(policy)
+    assert list(log) == distinct
