@@ -4,6 +4,9 @@ Three tables. The first is one core after compilation, the best of seven runs; i
 baseline with nothing learnt. The second has garnets with four actions
 and the seconds per episode divided by H x stored transitions. The third is the paper's gridworld experiment,
 without and with slips.
+
+`python benchmarks/episodes.py batches` makes another table: UCBVI played in batches, as it is, and one episode at a
+time, as all other agents are. They take turns, and the times are of the CPU.
 """
 
 import sys
@@ -14,6 +17,7 @@ from measure import machine
 from runs import IdleEpisodes
 
 import surefooted as sf
+from surefooted.agents.many_episodes import ManyEpisodes
 
 ALPHA, EPISODES, EARLY = 0.05, 3_000, 300
 
@@ -74,6 +78,26 @@ def speed(problem) -> None:
         print(f"{name:>31} {EPISODES / min(spent):>20.0f} {min(spent) / limit:>8.1f}x", flush=True)
 
 
+def batches() -> None:
+    print("episodes per second of CPU")
+    print(f"{'problem':>10} {'states':>7} {'one by one':>11} {'in batches':>11} {'ratio':>6}")
+    garnet = sf.problems.garnet(n_states=100, n_actions=4, n_successors=5, seed=0)
+    cases = {"no slip": sf.problems.gridworld(), "slip 0.1": sf.problems.gridworld(slip=0.1)}
+    cases["garnet"] = sf.Problem("garnet", garnet.mdp, garnet.baseline, 0, horizon=10)
+    of = ManyEpisodes.of
+    for name, problem in cases.items():
+        best = {}
+        for _ in range(7):
+            for how, given in (("one", classmethod(lambda cls, agent: None)), ("many", of)):
+                ManyEpisodes.of = given
+                agent = sf.UCBVI(problem.space, problem.horizon)
+                begin = time.process_time()
+                sf.simulate(problem, agent, episodes=EPISODES)
+                best[how] = min(best.get(how, np.inf), time.process_time() - begin)
+        one, many = EPISODES / best["one"], EPISODES / best["many"]
+        print(f"{name:>10} {problem.space.n_states:>7} {one:>11.0f} {many:>11.0f} {many / one:>5.1f}x", flush=True)
+
+
 def growth() -> None:
     print(f"{'states':>7} {'H':>4} {'transitions':>12} {'us per episode':>15} {'ns per H x transition':>22}")
     for states, horizon in ((100, 10), (100, 40), (1_000, 10), (1_000, 40), (10_000, 10)):
@@ -112,6 +136,10 @@ def experiment(problem, realisations: int) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["batches"]:
+        print(machine())
+        batches()
+        return
     problem = sf.problems.gridworld()
     realisations = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     print(machine())

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from surefooted import Policy, Space
-from surefooted.tables.policy_log import PolicyLog
+from surefooted.agents.identity import fingerprint
+from surefooted.codec import decode, encode
+from surefooted.tables import policy_log
+from surefooted.tables.policy_log import CHAIN, OPEN, PolicyLog
 
 
 def wandering(space, n, seed=0):
@@ -71,7 +74,7 @@ def test_long_chains_are_broken_and_memory_stays_small():
             pair[bit] = 2 * bit + (i >> bit & 1)
         log.id_of(Policy._of_pairs(space, pair))
     kept_whole = sum(isinstance(kept, Policy) for kept in log._kept)
-    assert len(log) == 3_000 and kept_whole == 3
+    assert len(log) == 3_000 and kept_whole == 3_000 / CHAIN
     for i in (0, 1, 999, 1_000, 1_001, 2_999):
         assert sum((int(log[i].pair[bit]) - 2 * bit) << bit for bit in range(12)) == i
 
@@ -88,3 +91,74 @@ def test_a_log_knows_its_policies_in_another_process(tmp_path):
         subprocess.run(
             [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | {"PYTHONHASHSEED": seed}, check=True
         )
+
+
+def staged(space, horizon, n, seed=0):
+    """Policies of several rules, each a few places away from the one before; some come back, one is randomised."""
+    rng, pair = np.random.default_rng(seed), np.tile(np.arange(space.n_states) * space.n_actions, (horizon, 1))
+    policies = [Policy._of_pairs(space, pair)]
+    for i in range(n):
+        for h, s in zip(rng.integers(horizon, size=2), rng.integers(space.n_states, size=2), strict=True):
+            pair[h, s] = s * space.n_actions + rng.integers(space.n_actions)
+        policies.append(Policy._of_pairs(space, pair) if i % 7 else policies[rng.integers(len(policies))])
+        if i == n // 2:
+            policies.append(Policy.uniform(space))
+    return policies
+
+
+@pytest.mark.parametrize("whole", [0, 4_000, 1 << 26])
+def test_policies_of_several_rules_are_stored_as_differences_too(whole):
+    space, horizon = Space.full(30, 3), 4
+    log, distinct = PolicyLog(whole=whole, horizon=horizon), []
+    for policy in staged(space, horizon, 300):
+        if policy not in distinct:
+            distinct.append(policy)
+        assert log.id_of(policy) == distinct.index(policy) == log.find(policy)
+    assert list(log) == distinct and [log[i] for i in range(len(log))][::-1] == distinct[::-1]
+    assert any(isinstance(kept, tuple) for kept in log.stored) == (whole < 1 << 26)
+    for n in (0, 1, 7, len(log)):
+        assert list(log.first(n)) == distinct[:n]
+    again = decode(encode(log))
+    assert list(again) == distinct and again.horizon == horizon
+    assert fingerprint(again) == fingerprint(log)  # it is stored as it was
+
+
+def test_one_rule_for_all_stages_is_that_many_equal_rules():
+    space, horizon = Space.full(3, 2), 4
+    one, mixed = Policy.always(space, 1), Policy.uniform(space)
+    each = Policy._of_pairs(space, np.tile(one.pair, (horizon, 1)))
+    for first, second in ((one, each), (each, one)):
+        log = PolicyLog([first, mixed], horizon=horizon)
+        assert log.find(second) == 0 and log.id_of(second) == 0 and len(log) == 2
+        assert log.find(Policy(space, weights=np.tile(mixed.weights, (horizon, 1)))) == 1
+        assert log.find(Policy._of_pairs(space, np.tile(one.pair, (horizon - 1, 1)))) is None
+    assert PolicyLog([one]).find(each) is None  # without a horizon they differ
+
+
+def test_a_policy_that_differs_in_most_states_is_stored_completely():
+    space = Space.full(10, 2)
+    pair, log = np.arange(10) * 2, PolicyLog(whole=0)
+    for changed in ([], [0, 1], [0, 1, 2, 3, 4], [5]):
+        pair[changed] ^= 1
+        log.id_of(Policy._of_pairs(space, pair))
+    assert [isinstance(kept, Policy) for kept in log.stored] == [True, False, True, False]
+
+
+def test_policies_that_are_open_are_few():
+    space = Space.full(12, 2)
+    log = PolicyLog(wandering(space, 300), whole=0)
+    expected = list(log)
+    for i in np.random.default_rng(0).integers(len(log), size=200).tolist():
+        assert log[i] == expected[i]
+    assert len(log._open) == OPEN
+
+
+def test_policies_whose_keys_collide_are_told_apart(monkeypatch):
+    monkeypatch.setattr(policy_log, "_hash", lambda key: 7)
+    policies = wandering(Space.full(12, 2), 60)
+    log, distinct = PolicyLog(whole=0), []
+    for policy in policies:
+        if policy not in distinct:
+            distinct.append(policy)
+        assert log.id_of(policy) == distinct.index(policy)
+    assert list(log) == distinct

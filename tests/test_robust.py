@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import oracles
 from surefooted import planning
+from surefooted.certificates.shelf import Shelf
 from surefooted.kernels import rows as row_kernels
 from surefooted.kernels import segments as backwards
 from surefooted.kernels import sorting, value_iteration
@@ -341,14 +342,10 @@ def test_what_one_state_earns_does_not_pay_for_another(kernel, tolerance):
 
 def book_of(policies, segments):
     """Policies, the baseline first, and segments (policy, steps), as the kernels take them."""
-    lists = [planning.played(policy) for policy in policies]
-    first = np.cumsum([0] + [pairs.size for _, pairs, _ in lists])
-    return Book(
-        np.stack([ptr + begin for (ptr, _, _), begin in zip(lists, first[:-1], strict=True)]),
-        np.concatenate([pairs for _, pairs, _ in lists]),
-        np.concatenate([weights for _, _, weights in lists]),
-        *np.array(segments, dtype=np.int64).reshape(-1, 2).T.copy(),
-    )
+    shelf = Shelf(policies, policies[0])
+    place = shelf.places(np.arange(len(policies)))
+    assert place.tolist() == list(range(len(policies)))
+    return Book(*shelf.lists(), *np.array(segments, dtype=np.int64).reshape(-1, 2).T.copy())
 
 
 def some_book(space, seed):

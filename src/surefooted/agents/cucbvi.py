@@ -29,6 +29,7 @@ from surefooted.tables.baseline import Baseline, baseline_argument
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space, need_space
 
+AT_ONCE = 1 << 20  # pairs of the policies that are bounded in one call: 8 MB
 SIDES: tuple[Side, Side] = ("pessimistic", "optimistic")
 
 
@@ -278,7 +279,9 @@ class CUCBVI(EpisodeSteps):
 
     def _bounds(self, policies: list[int]) -> Floats:
         """What these policies earn at least from each state, [P, S]."""
-        return self.learner.bound([self.policies[i] for i in policies], "pessimistic")
+        most = max(1, AT_ONCE // (self.horizon * self.space.n_states))
+        parts = [policies[i : i + most] for i in range(0, max(len(policies), 1), most)]
+        return np.concatenate([self.learner.bound([self.policies[i] for i in part], "pessimistic") for part in parts])
 
     def _play_baseline(self, s: int, reason: str) -> tuple[Policy, Decision]:
         decision = self._decision("baseline", reason, 0)

@@ -19,6 +19,7 @@ from surefooted.certificates.account import Account
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.knowledge.mechanics import NoiseValue
 from surefooted.tables.policy import Policy
+from surefooted.tables.policy_log import PolicyLog
 from surefooted.tables.space import Bools, Floats, Ints
 
 
@@ -36,13 +37,11 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.h = self.horizon  # the stage that comes next; H when no episode is under way
         self.policy: Policy | None = None  # of the episode under way
         self.starts: list[int] = []
-        self.policies: list[Policy] = []
+        self.policies = PolicyLog(horizon=self.horizon)
         self.pairs = np.empty(self.horizon, dtype=np.int64)  # of the episode under way
         self.rewards = np.empty(self.horizon)  # counted from `low`
         self.next_states = np.empty(self.horizon, dtype=np.int64)
         self.noise: Ints | None = None  # [h, C], if the mechanics observe it
-        self._policy_ids: dict[tuple[bytes, tuple[int, ...], bool], int] = {}
-        self._last: tuple[Policy | None, int] = (None, -1)
 
     @abstractmethod
     def next_episode(self, s: int) -> tuple[Policy, Decision]:
@@ -143,32 +142,16 @@ class EpisodicPlayer(Player[EpisodicLearner]):
 
     def policy_id(self, policy: Policy) -> int:
         """The index of a policy among the distinct ones of this run, where it is added if it is new."""
-        if policy is self._last[0]:
-            return self._last[1]
-        key = self._key(policy)
-        if key not in self._policy_ids:
-            self._policy_ids[key] = len(self.policies)
-            self.policies.append(policy)
-        self._last = (policy, self._policy_ids[key])
-        return self._last[1]
+        return self.policies.id_of(policy)
 
     def known_id(self, policy: Policy) -> int | None:
         """The index of a policy among the distinct ones played, or None; an error if it cannot be played here."""
-        if policy is self._last[0]:
-            return self._last[1]
         if policy.space is not self.space and policy.space != self.space:
             raise InvalidInput("this policy cannot be played", [f"it is on {policy.space}, the agent on {self.space}"])
         if policy.horizon not in (None, self.horizon):
             fault = f"it has {policy.horizon} decision rules for {self.horizon} stages"
             raise InvalidInput("this policy cannot be played", [fault])
-        return self._policy_ids.get(self._key(policy))
-
-    def _key(self, policy: Policy) -> tuple[bytes, tuple[int, ...], bool]:
-        """What tells policies apart: a stationary one is the same as H equal decision rules."""
-        data, shape, is_deterministic = policy.key
-        if len(shape) == 2:
-            return data, shape, is_deterministic
-        return data * self.horizon, (self.horizon, *shape), is_deterministic
+        return self.policies.find(policy)
 
     def _player_state(self) -> dict[str, Any]:
         """The part of `state_dict` that every player has."""
@@ -179,7 +162,7 @@ class EpisodicPlayer(Player[EpisodicLearner]):
             "h": self.h,
             "state": self.state,
             "starts": list(self.starts),
-            "policies": list(self.policies),
+            "policies": self.policies.copy(),
             "decisions": list(self.decisions),
             "pairs": self.pairs[under_way].copy(),
             "rewards": self.rewards[under_way].copy(),
@@ -195,8 +178,8 @@ class EpisodicPlayer(Player[EpisodicLearner]):
         self.h = whole("h", state["h"], 0, self.horizon)
         self.state = None if state["state"] is None else whole("state", state["state"], 0, last)
         self.starts, self.decisions = list(state["starts"]), list(state["decisions"])
-        self.policies, self._last = list(state["policies"]), (None, -1)
-        self._policy_ids = {self._key(policy): i for i, policy in enumerate(self.policies)}
+        held = state["policies"]  # in older states a list
+        self.policies = held.copy() if isinstance(held, PolicyLog) else PolicyLog(held, horizon=self.horizon)
         for name, most in (("pairs", n - 1), ("rewards", np.inf), ("next_states", last)):
             column, low = getattr(self, name).copy(), -np.inf if name == "rewards" else 0
             under_way = column[: self.h % self.horizon]

@@ -113,3 +113,12 @@ class GreedyPlan:
             policy = Policy._of_pairs(self.space, self.pair)
         self._policy = policy
         return policy
+
+    @property
+    def made(self) -> Policy | None:
+        """The policy that was planned last; None if it must be made again."""
+        return self._policy
+
+    def made_elsewhere(self, policy: Policy) -> None:
+        """A kernel has planned in these arrays, and this was its last policy."""
+        self._policy = policy

@@ -5,8 +5,9 @@ past episodes are compared with (1 - α) g_b, the current policy pays its own sp
 multiplied by 1 - α. See docs/guarantees.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,8 @@ from surefooted.sets.plausible import Plausible
 from surefooted.tables.baseline import Baseline
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints
+
+AT_ONCE = 1 << 20  # states of the policies that are evaluated in one call: 8 MB for each array
 
 
 @record
@@ -130,7 +133,7 @@ class PaperCertificate:
         """Evaluate every past policy again, and forget what was proved before."""
         earned = 0.0
         others = [q for q in self.episodes if q != 0]
-        bounds = dict(zip(others, self._bounds(plausible, [past.policies[q] for q in others], past.t), strict=True))
+        bounds = dict(zip(others, self._bounds(plausible, (past.policies[q] for q in others), past.t), strict=True))
         for q, (episodes, steps) in self.episodes.items():
             bound = self._baseline(plausible, past.t) if q == 0 else bounds[q]
             earned += steps * bound.gain - episodes * bound.span
@@ -142,11 +145,14 @@ class PaperCertificate:
             return Bound(self.baseline.gain_counted, float(np.ptp(self.baseline.bias)))
         return self._bounds(plausible, [self.baseline.policy], t)[0]
 
-    def _bounds(self, plausible: Plausible, policies: Sequence[Policy], t: int) -> list[Bound]:
+    def _bounds(self, plausible: Plausible, policies: Iterable[Policy], t: int) -> list[Bound]:
         """What an episode of each policy earns at worst, to ε = r_max / sqrt(t + 1)."""
-        epsilon = plausible.space.r_max / np.sqrt(t + 1)
-        plans = planning.policy_gains(plausible, policies, epsilon, "pessimistic")
-        return [Bound(plan.gain - epsilon if plan.converged else plan.lower, plan.span, plan.sweeps) for plan in plans]
+        epsilon, each, found = plausible.space.r_max / np.sqrt(t + 1), iter(policies), list[Bound]()
+        while some := list(islice(each, max(1, AT_ONCE // plausible.space.n_states))):
+            for plan in planning.policy_gains(plausible, some, epsilon, "pessimistic"):
+                gain = plan.gain - epsilon if plan.converged else plan.lower
+                found.append(Bound(gain, plan.span, plan.sweeps))
+        return found
 
     def bookmark(self) -> Callable[[], None]:
         """A function that undoes everything from now on: at most one episode is recorded while an agent plans."""

@@ -1,23 +1,30 @@
 """The policies of a run as kernels take them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from surefooted import planning
 from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints
 
+SHORT = 4  # a difference of at most a share 1 / SHORT of the states is stored in place of the policy
+
 
 class Shelf:
-    """The policies of a run that were played, as kernels take them, each put there once; the baseline comes first."""
+    """The policies of a run that were played, as kernels take them, each put there once; the baseline comes first.
+
+    A deterministic policy is stored as its difference from the last one that is stored completely, if that is short.
+    """
 
     def __init__(self, policies: Sequence[Policy], baseline: Policy) -> None:
         self.policies, self._baseline = policies, baseline
+        self._state = baseline.space.pair_state.copy()
         self._place = np.full(64, -1)
-        self._used = (0, 0)  # policies and pairs on it
-        self._ptr = np.zeros((4, baseline.space.n_states + 1), dtype=np.int64)
-        self._pairs, self._weights = np.zeros(64, dtype=np.int64), np.zeros(64)
+        self._first, self._base, self._weighted = (_Column(np.zeros(64, dtype=np.int64)) for _ in range(3))
+        self._pairs, self._weights = _Column(np.zeros(64, dtype=np.int64)), _Column(np.zeros(64))
+        self._first.add(np.zeros(1, dtype=np.int64))
+        self._whole: tuple[int, Ints] | None = None  # the last policy stored completely: its place, and its pairs
         self._put(0, baseline)
 
     def places(self, ids: Ints) -> Ints:
@@ -31,19 +38,43 @@ class Shelf:
             self._put(q, self.policies[q])
         return np.asarray(self._place[ids])
 
-    def lists(self) -> tuple[Ints, Ints, Floats]:
+    def lists(self) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats]:
         """What `kernels.structs.Book` begins with."""
-        return self._ptr[: self._used[0]], self._pairs, self._weights
+        columns = (self._first, self._base, self._weighted, self._pairs, self._weights)
+        return self._state, *(column.array for column in columns)
 
     def _put(self, q: int, policy: Policy) -> None:
         """Put policy number q at the end."""
-        ptr, pairs, weights = planning.played(policy)
-        row, first = self._used
-        if row == len(self._ptr):
-            self._ptr = np.concatenate([self._ptr, np.zeros_like(self._ptr)])
-        while first + pairs.size > self._pairs.size:
-            self._pairs = np.concatenate([self._pairs, np.zeros_like(self._pairs)])
-            self._weights = np.concatenate([self._weights, np.zeros_like(self._weights)])
-        self._ptr[row] = ptr + first
-        self._pairs[first : first + pairs.size], self._weights[first : first + pairs.size] = pairs, weights
-        self._place[q], self._used = row, (row + 1, first + pairs.size)
+        place, base, weighted = self._base.used, self._base.used, -1
+        if policy.pair is None:
+            assert policy.weights is not None
+            pairs, weighted = np.flatnonzero(policy.weights), self._weights.used
+            self._weights.add(policy.weights[pairs])
+        else:
+            pairs = policy.pair
+            changed = pairs if self._whole is None else pairs[pairs != self._whole[1]]
+            if self._whole is not None and SHORT * changed.size <= pairs.size:
+                base, pairs = self._whole[0], changed
+            else:
+                self._whole = (place, pairs)
+        self._pairs.add(pairs)
+        self._base.add(np.array([base]))
+        self._weighted.add(np.array([weighted]))
+        self._first.add(np.array([self._pairs.used]))
+        self._place[q] = place
+
+
+class _Column:
+    """Numbers that grow at the end, in an array that is larger than they are by a quarter at most."""
+
+    def __init__(self, room: Any) -> None:
+        self.array, self.used = room, 0
+
+    def add(self, numbers: Any) -> None:
+        """Add numbers."""
+        end = self.used + numbers.size
+        if end > self.array.size:
+            larger = np.zeros(end + end // 4, dtype=self.array.dtype)
+            larger[: self.used] = self.array[: self.used]
+            self.array = larger
+        self.array[self.used : end], self.used = numbers, end

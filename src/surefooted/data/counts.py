@@ -113,6 +113,11 @@ class Counts:
                 self.pool = self.pool._replace(state=state, counted=counted)
         self._remember(pairs)
 
+    def _add_rest(self, pairs: Ints, rewards: Floats, next_states: Ints, counted: int) -> None:
+        """Count steps of which a kernel has counted the first `counted` in these arrays already."""
+        self._remember(pairs[:counted])
+        self._add_checked(pairs[counted:], rewards[counted:], next_states[counted:])
+
     def add_history(self, states: ArrayLike, actions: ArrayLike, rewards: ArrayLike, next_states: ArrayLike) -> None:
         """Count logged steps, given as columns of one length; if one is impossible, nothing changes."""
         if self.stages > 1:

@@ -180,8 +180,9 @@ def evaluate_episodes(
     by_decisions = Margin(worth, base, may_lose.allowance + worth - owed, kept_at=kept_at)
     earned, by_episode = worth, None  # if no policy was played for a whole episode, only decisions can be judged
     if run.knows_policies:
-        first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0] for policy in run.policies])
-        each: Floats = sum((weight * first[played, run.starts] for played, weight in run.parts), np.zeros(run.episodes))
+        starts, begin = np.unique(run.starts, return_inverse=True)
+        first = np.stack([solve.policy_values(mdp, policy, run.horizon)[0][starts] for policy in run.policies])
+        each: Floats = sum((weight * first[played, begin] for played, weight in run.parts), np.zeros(run.episodes))
         earned, by_episode = np.cumsum(each), Margin(each, values, each - owed_each)
     margin = may_lose.allowance + earned - owed
     regrets = (realised, best - earned)

@@ -1,14 +1,60 @@
 """What segments of policies earn at worst over a set of plausible MDPs, backwards from the last step to the first."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from surefooted.arrays import Floats
 from surefooted.kernels.anchored import Desk, Income, anchored_step, desk
-from surefooted.kernels.compile import allocating
+from surefooted.kernels.compile import allocating, njit
 from surefooted.kernels.rows import Rows
 from surefooted.kernels.structs import Book, Mixture
 
 BASELINE_SHARE = 15  # segments of the baseline get this many times fewer sweeps: each can lose no more than a span
+
+
+class Unpacked(NamedTuple):
+    """Where a policy of a book is put before it is played: one that plays pairs for certain, or one that randomises."""
+
+    certain: Mixture
+    random: Mixture
+
+
+@allocating
+def unpacked(n_states: int, n_pairs: int) -> Unpacked:
+    """Room for one policy."""
+    ptr, ones = np.empty(n_states + 1, dtype=np.int64), np.empty(n_states)
+    for s in range(n_states + 1):
+        ptr[s] = s
+    for s in range(n_states):
+        ones[s] = 1.0
+    certain = Mixture(ptr, np.empty(n_states, dtype=np.int64), ones)
+    return Unpacked(certain, Mixture(ptr.copy(), np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs)))
+
+
+@njit
+def unpack(book: Book, q: int, room: Unpacked) -> bool:
+    """Put policy q of a book into `room`; whether it randomises."""
+    begin, end, weighted = book.first[q], book.first[q + 1], book.weighted[q]
+    if weighted >= 0:
+        out, s = room.random, 0
+        for i in range(end - begin):
+            k = book.pairs[begin + i]
+            out.pairs[i], out.weights[i] = k, book.weights[weighted + i]
+            while s <= book.pair_state[k]:
+                out.state_ptr[s] = i
+                s += 1
+        while s < len(out.state_ptr):
+            out.state_ptr[s] = end - begin
+            s += 1
+        return True
+    pairs, base = room.certain.pairs, book.first[book.base[q]]
+    if base < begin:
+        for s in range(len(pairs)):
+            pairs[s] = book.pairs[base + s]
+    for i in range(begin, end):
+        pairs[book.pair_state[book.pairs[i]]] = book.pairs[i]
+    return False
 
 
 @allocating
@@ -106,11 +152,11 @@ def induct(
     """
     none, work, made = np.zeros(0), desk(len(v)), 0
     nothing = Income(none, none, none)
-    fewer = max(1, most // BASELINE_SHARE)
+    fewer, room = max(1, most // BASELINE_SHARE), unpacked(len(v), len(book.pair_state))
     for i in range(len(book.policy) - 1, -1, -1):
         q = book.policy[i]
         is_baseline = q == 0
-        mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
+        mixture = room.random if unpack(book, q, room) else room.certain
         for s in range(len(v)):
             v[s] -= bias_left[s] if is_baseline else 0.0
         earned, sweeps = (nothing, fewer) if is_baseline else (income, most)
@@ -128,14 +174,14 @@ def segment_losses(
 
     The baseline's bias is at least `bias` and at most `bias_left`, [S].
     """
-    v, work = np.empty(len(bias)), desk(len(bias))
+    v, work, room = np.empty(len(bias)), desk(len(bias)), unpacked(len(bias), len(book.pair_state))
     for i in range(len(book.policy)):
         losses[i] = 0.0
         q = book.policy[i]
         if q > 0:
             for s in range(len(v)):
                 v[s] = bias[s]
-            mixture = Mixture(book.state_ptr[q], book.pairs, book.weights)
+            mixture = room.random if unpack(book, q, room) else room.certain
             play_backwards(mixture, rows, income, book.steps[i], tolerance, most, work, v)
             losses[i] = -np.inf
             for s in range(len(v)):

@@ -1,8 +1,9 @@
 """Backward inductions over a finite horizon, from `values[H]` to `values[0]`.
 
-Over a set of plausible rows: `optimistic_stages` and `policy_stages`. Over estimates with a bonus: `greedy_stages` and
-`estimated_policy_stages`, which also serves known tables. Rows belong to pairs, or to pairs and stages: then pair k of
-stage h is row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Outputs come last and are written in place.
+Over a set of plausible rows: `optimistic_stages`, by `plan_stages`, and `policy_stages`. Over estimates with a bonus:
+`greedy_stages` and `estimated_policy_stages`, which also serves known tables. Rows belong to pairs, or to pairs and
+stages: then pair k of stage h is row h K + k. `values` is [H + 1, S], the greedy `pair` [H, S]. Outputs come last and
+are written in place.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from surefooted.kernels.bellman import BEYOND_ROUNDING, add_mean
 from surefooted.kernels.bonus import EULER_BONUS, FREEDMAN_BONUS, euler_bonus, freedman_bonus, mean_next
 from surefooted.kernels.compile import allocating, inlined, njit
 from surefooted.kernels.rows import Rows, extreme
-from surefooted.kernels.sorting import forget_order, rank_states, workspace
+from surefooted.kernels.sorting import Work, forget_order, rank_states, workspace
 from surefooted.kernels.structs import BonusTerms, Estimates, Fields
 
 
@@ -25,13 +26,20 @@ def row_stride(pair_ptr: Ints, r: Floats) -> int:
 
 @allocating
 def optimistic_stages(pair_ptr: Ints, rows: Fields, r: Floats, values: Floats, pair: Ints) -> bool:
+    """Optimistic backward induction: `values`, greedy `pair`, and whether that changed; see `plan_stages`."""
+    return plan_stages(pair_ptr, Rows(*rows), r, workspace(values.shape[1]), values, pair)
+
+
+@njit
+def plan_stages(pair_ptr: Ints, rows: Rows, r: Floats, work: Work, values: Floats, pair: Ints) -> bool:
     """Optimistic backward induction: `values`, greedy `pair`, and whether that changed.
 
     v_h(s) = max over a of r(s, a) + max over plausible p of p v_{h+1}. Of equal pairs the first is greedy. Only to save
     time, the pair that `pair` holds is tried first (-1: none), and a pair is skipped if it would be worse even with all
-    its slack in the best state.
+    its slack in the best state. Nothing depends on what `work` holds.
     """
-    rows, changed, stride, work = Rows(*rows), False, row_stride(pair_ptr, r), workspace(values.shape[1])
+    changed, stride = False, row_stride(pair_ptr, r)
+    forget_order(work)
     for h in range(len(pair) - 1, -1, -1):
         v = values[h + 1]
         rank_states(v, 1.0, work)

@@ -101,13 +101,34 @@ class World(NamedTuple):
     low: float = 0.0
 
 
+class Optimist(NamedTuple):
+    """A learner over a finite horizon: what it has counted, the set of intervals made of it, and its plan."""
+
+    pair_ptr: Ints  # [S + 1]
+    r_max: float
+    low: float  # what rewards are counted from
+    share: Fields  # of δ: an `intervals.Share`
+    sums: Fields  # `intervals.Sums`
+    pool: Fields
+    seen: Ints  # [rows]: the visits of each row when its intervals were computed
+    boxes: Fields  # `intervals.Boxes`
+    rows: Fields  # `rows.Rows`
+    values: Floats  # [H + 1, S]
+    pair: Ints  # [H, S]: greedy
+
+
 class Book(NamedTuple):
     """Policies and what was played of them: segment i is `steps[i]` steps of policy `policy[i]`, first to last.
 
-    Policy q is the mixture (state_ptr[q], pairs, weights); policy 0 is the baseline.
+    A policy lists pairs, sorted: policy q those from first[q] to first[q + 1] - 1. If `weighted[q]` >= 0 it plays them
+    with the weights that begin there. Otherwise it plays them for certain, and in every state without one the pair of
+    policy `base[q]`, which lists one for each state. Policy 0 is the baseline.
     """
 
-    state_ptr: Ints  # [P, S + 1]
+    pair_state: Ints  # [K]
+    first: Ints  # [P + 1]
+    base: Ints  # [P]
+    weighted: Ints  # [P]
     pairs: Ints
     weights: Floats
     policy: Ints  # [n]

@@ -95,6 +95,11 @@ class Belief:
             return self._of_data.current()
         return self._read(self._informed)[0].plausible
 
+    @property
+    def intervals(self) -> IncrementalSet | None:
+        """The set, if nothing was declared and it is one of intervals; None otherwise."""
+        return self._of_data if self.knowledge is None and isinstance(self._of_data, IncrementalSet) else None
+
     def from_data(self) -> Plausible | None:
         """The set that the data alone make; None if it is not known to hold the true MDP."""
         if not self.counts.bounded or self.confidence is simplified_bernstein:

@@ -8,6 +8,7 @@ import numpy as np
 from surefooted.data.counts import Counts
 from surefooted.kernels.intervals import SIMPLIFIED, Boxes, Share, Sums, fill_rows
 from surefooted.kernels.rows import Rows
+from surefooted.kernels.structs import Fields
 from surefooted.sets.plausible import Plausible
 from surefooted.tables.space import Floats, Ints
 
@@ -72,6 +73,18 @@ class IncrementalSet(Plausible):
         fill_rows(*given, todo, self._seen, tuple(boxes), tuple(self.rows))
         self._set(_added=counts.added, _compact=None)
         return self
+
+    def arrays(self) -> tuple[Fields, Fields, Ints, Fields, Fields]:
+        """The set as it is now, for a kernel that goes on counting and computing rows: see `kernels.structs.Optimist`.
+
+        These are its `share`, `sums`, `seen`, `boxes` and `rows`. Then `went_on` must be told.
+        """
+        current = self.current()
+        return tuple(current._share), tuple(current._sums), current._seen, tuple(current._boxes), tuple(current.rows)
+
+    def went_on(self, missing: int) -> None:
+        """A kernel has kept the set up to date with its counts, but for the last `missing` steps."""
+        self._set(_added=self._counts.added - missing, _compact=None)
 
     def compact(self) -> Plausible:
         """A copy without gaps, which stays as it is."""

@@ -77,7 +77,7 @@ def simulate_episodes(problem: Problem, agent: Any, starts: Ints, seed: int | np
     roles: list[Role] = ["optimistic" if departs else "baseline" for departs in np.any(explored, axis=1).tolist()]
     decisions = [replace(decision, role=role) for decision, role in zip(decisions, roles, strict=True)]
     if is_whole:
-        return EpisodicRun(starts, list(recorder.policies), decisions, pairs, rewards, next_states)
+        return EpisodicRun(starts, recorder.policies, decisions, pairs, rewards, next_states)
     decisions = [replace(decision, policy=UNKNOWN) for decision in decisions]
     return EpisodicRun(starts, [problem.baseline], decisions, pairs, rewards, next_states, explored)
 

@@ -1,6 +1,6 @@
 """Run an agent on a problem's true table, episode by compiled episode, reproducibly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -9,20 +9,23 @@ from surefooted.agents.agent import Agent, lacking
 from surefooted.agents.average import AveragePlayer
 from surefooted.agents.episodic import EpisodicPlayer
 from surefooted.agents.in_use import in_use
+from surefooted.agents.many_episodes import ManyEpisodes
 from surefooted.arrays import is_whole, whole_numbers
 from surefooted.errors import InvalidInput
 from surefooted.kernels import playing
-from surefooted.kernels.structs import GAUSSIAN, NO_NOISE, TRUNCATED_GAUSSIAN, Fields, World
+from surefooted.kernels.structs import Fields, World
 from surefooted.knowledge.mechanics import Mechanics
 from surefooted.problems.problem import Problem
 from surefooted.simulation import any_agent
-from surefooted.simulation.noise import noise_teller
+from surefooted.simulation.draws import Draws
+from surefooted.simulation.noise import Teller, noise_teller
 from surefooted.simulation.run import EpisodicRun, Run
+from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats, Ints, Space
 from surefooted.tables.staged import Dynamics
 
+FEW = 8  # policies that are kept as kernels take them: agents alternate between two or three
 CHUNK = 1 << 16  # steps whose random numbers are drawn at a time, and that are played before they are counted
-BLOCK = 1 << 12  # numbers drawn at a time for the steps of short episodes
 
 Seed = int | np.random.SeedSequence
 
@@ -202,35 +205,50 @@ def simulate_episodes(
     if faults:
         raise InvalidInput("agent and problem do not fit", faults)
     starts = check_starts(starts, mdp.n_states)
-    world, unlimited = _world(mdp), np.zeros(0, dtype=np.int64)
-    shape = (len(starts), agent.horizon)
+    world, shape = _world(mdp), (len(starts), agent.horizon)
     pairs, rewards, next_states = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.int64)
-    draws, no_coins = _draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon), np.zeros(0)
-    rules: dict[int, tuple[Ints, Floats]] = {}
-    for i, s in enumerate(starts.tolist()):
-        agent.begin(s)
-        policy, q = agent.current()[0], agent.decisions[-1].policy
-        if q not in rules:
-            rules[q] = policy.stages(agent.horizon)
-        coins = agent.coin.ahead(agent.horizon) if agent.draws else no_coins
-        episode, now = (pairs[i], rewards[i], next_states[i]), (next(draws), coins, unlimited, s)
-        if agent.account is None:
-            pair, weights = rules[q]
-            playing.play_episode(world, pair, weights, *now, *episode)
+    draws = Draws(np.random.default_rng(seed), mdp.noise.code, agent.horizon, len(starts))
+    many, one, done = ManyEpisodes.of(agent), _OneByOne(agent, world, tell_noise), 0
+    while done < len(starts):
+        if many is not None and many.may_go_on:
+            part = slice(done, done + draws.left)
+            n = many.play(world, draws.ahead(), starts[part], pairs[part], rewards[part], next_states[part])
         else:
-            agent.account.play(world, *now, episode)
-        agent._absorb(*episode, tell_noise(pairs[i], next_states[i]))
+            n = one.play(draws.ahead()[0], int(starts[done]), (pairs[done], rewards[done], next_states[done]))
+        draws.use(n)
+        done += n
     by_step = None if agent.account is None else np.array(agent.explored_steps)
     mixtures = None if agent.mixtures is None else list(agent.mixtures)
-    recorded = (list(agent.policies), list(agent.decisions), pairs, rewards, next_states)
+    recorded = (agent.policies.copy(), list(agent.decisions), pairs, rewards, next_states)
     return EpisodicRun(starts, *recorded, by_step, mixtures)
 
 
-def _draws(rng: np.random.Generator, noise: int, horizon: int) -> Iterator[Floats]:
-    """The numbers of each episode, [H, 1 or 2], in the order in which `TabularMDP.draw` draws them."""
-    if noise in (GAUSSIAN, TRUNCATED_GAUSSIAN):
-        while True:
-            yield np.array([(rng.random(), rng.standard_normal()) for _ in range(horizon)])
-    width = 1 if noise == NO_NOISE else 2
-    while True:
-        yield from rng.random((max(1, BLOCK // (horizon * width)), horizon, width))
+class _OneByOne:
+    """Plays one episode after the other: the agent plans, a compiled loop plays, the agent learns."""
+
+    def __init__(self, agent: EpisodicPlayer, world: Fields, tell_noise: Teller) -> None:
+        self.agent, self.world, self.tell_noise = agent, world, tell_noise
+        self._rules: dict[int, tuple[Ints, Floats]] = {}  # of a few policies, as kernels take them
+        self._unlimited, self._no_coins = np.zeros(0, dtype=np.int64), np.zeros(0)
+
+    def play(self, draws: Floats, s: int, steps: Any) -> int:
+        """Play an episode from s with these random numbers, and write its `steps`, three columns [H]: 1 episode."""
+        agent = self.agent
+        agent.begin(s)
+        coins = agent.coin.ahead(agent.horizon) if agent.draws else self._no_coins
+        now: tuple[Any, ...] = (draws, coins, self._unlimited, s)
+        if agent.account is None:
+            rule = self._rule(agent.current()[0], agent.decisions[-1].policy)
+            playing.play_episode(self.world, *rule, *now, *steps)
+        else:
+            agent.account.play(self.world, draws, coins, self._unlimited, s, steps)
+        agent._absorb(steps[0], steps[1], steps[2], self.tell_noise(steps[0], steps[2]))
+        return 1
+
+    def _rule(self, policy: Policy, q: int) -> tuple[Ints, Floats]:
+        """Policy number q as kernels take it."""
+        if q not in self._rules:
+            if len(self._rules) >= FEW:
+                self._rules.clear()
+            self._rules[q] = policy.stages(self.agent.horizon)
+        return self._rules[q]

@@ -68,7 +68,7 @@ class EpisodicRun(Shown):
     """What happened in K episodes of H steps: starts, decisions with their policies, every step."""
 
     starts: Ints  # [K]
-    policies: list[Policy]
+    policies: Sequence[Policy]
     decisions: list[Decision]  # one for each episode
     pairs: Ints  # [K, H]
     rewards: Floats  # [K, H]

@@ -146,7 +146,7 @@ class Folder:
 
     def save(self, task: Task, content: bytes) -> Part:
         """Write the file of a run that has just finished, and return what is in it."""
-        part = self._checked(task, pa.BufferReader(content))
+        part = self._checked(task, pa.BufferReader(content), self.file(task))
         write(self.file(task), content)
         self._parts[task], self._stamps[task] = part, stamp(self.file(task).stat())
         return part
@@ -154,8 +154,13 @@ class Folder:
     def part(self, task: Task) -> Part:
         """A finished run; an error that says why, if its file is incomplete or of another study."""
         if task not in self._parts:
-            self._stamps[task] = stamp(self.file(task).stat())
-            self._parts[task] = self._checked(task, self.file(task))
+            path = self.file(task)
+            try:
+                with path.open("rb") as file:  # once for all: opening takes as long as reading
+                    about, content = os.fstat(file.fileno()), file.read()
+            except OSError as error:
+                raise UnreadableFile(f"{path} is not a complete part: {error}") from error
+            self._parts[task], self._stamps[task] = self._checked(task, pa.BufferReader(content), path), stamp(about)
         return self._parts[task]
 
     def recall(self) -> None:
@@ -167,9 +172,9 @@ class Folder:
                 self._parts[task] = part._replace(row=part.row | _named(self.study.setting(task.setting)))
                 self._stamps[task] = written
 
-    def _checked(self, task: Task, source: Any) -> Part:
-        """The part in a file or a buffer."""
-        part = decode(source, self.file(task))
+    def _checked(self, task: Task, source: Any, path: Path) -> Part:
+        """The part in a buffer; `path` is its file."""
+        part = decode(source, path)
         setting = self.study.setting(task.setting)
         if part.setting:
             is_ours = part.setting == setting.key
@@ -178,9 +183,9 @@ class Folder:
             is_ours = part.study in self._known and (part.row["agent"], part.row["alpha"]) == ours
         if not is_ours or part.task != task.name:
             said = f"it is of study {part.study}, run {part.task}"
-            raise UnreadableFile(f"{self.file(task)} does not belong here: {said}")
+            raise UnreadableFile(f"{path} does not belong here: {said}")
         if part.setting and part.source != setting.source:
-            raise EditedSource(f"{self.file(task)} was made by other source code")
+            raise EditedSource(f"{path} was made by other source code")
         return part._replace(row=part.row | _named(setting))
 
     def finished(self, wanted: Iterable[Task]) -> tuple[dict[Task, Part], list[str]]:
