@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from surefooted.arrays import is_whole
+from surefooted.arrays import freeze, is_whole
 from surefooted.errors import InvalidInput
 from surefooted.kernels import exact, stages, value_iteration
 from surefooted.kernels.structs import Mixture, Table
@@ -115,7 +115,9 @@ def sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:
     only = Plausible(space, drawn.r, drawn.r, *rows, nowhere)
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput("no such accuracy", [f"epsilon {epsilon} must be positive and finite"])
-    return _sampled_gain(space, Table(only.next_ptr, only.next_state, only.p_lower, only.r_lower), epsilon)
+    table = Table(only.next_ptr, only.next_state, only.p_lower, only.r_lower)
+    freeze(*table)  # as what is drawn: kernels are compiled for one kind
+    return _sampled_gain(space, table, epsilon)
 
 
 def _sampled_gain(space: Space, drawn: Table, epsilon: float) -> Plan:

@@ -303,5 +303,5 @@ def only_pairs(policy: Policy, stages: int) -> tuple[Ints, Floats]:
 
 
 def every_stage(rule: Any, stages: int) -> Any:
-    """One decision rule, or one for each stage, in one row."""
-    return np.ascontiguousarray(np.broadcast_to(rule, (max(stages, 1), rule.shape[1]))).reshape(-1)
+    """One decision rule, or one for each stage, in one row of its own: kernels are compiled for writable rows."""
+    return np.array(np.broadcast_to(rule, (max(stages, 1), rule.shape[1])), order="C").reshape(-1)

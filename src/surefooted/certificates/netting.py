@@ -19,7 +19,7 @@ from surefooted.tables.policy import Policy
 from surefooted.tables.space import Floats
 
 MOST_SWEEPS = 40  # of each iteration
-LONGEST = 500  # steps to a landmark; when it is clear that it may take longer, nothing more is tried
+LONGEST = 500.0  # steps to a landmark; when it is clear that it may take longer, nothing more is tried
 LOOKS = 50  # steps of the estimated chain that are looked at to find a landmark
 TOLERANCE = 1e-3  # of the bounds on the bias (times r_max)
 ANY = (-np.inf, np.inf)

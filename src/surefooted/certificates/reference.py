@@ -52,7 +52,8 @@ class Reference:
         """What is known of the baseline, or what a set says of it to ACCURACY r_max / sqrt(t + 1)."""
         gain = baseline.gain_counted
         if gain is not None and baseline.bias is not None:
-            return cls(gain, gain, baseline.bias, baseline.bias)
+            bias = baseline.bias.copy()  # writable, as bounds are: kernels are compiled for one kind
+            return cls(gain, gain, bias, bias)
         epsilon = ACCURACY * plausible.space.r_max / np.sqrt(t + 1)
         low = planning.policy_gain(plausible, baseline.policy, epsilon, "pessimistic")
         high = planning.policy_gain(plausible, baseline.policy, epsilon, "optimistic")

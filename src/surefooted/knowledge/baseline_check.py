@@ -319,4 +319,4 @@ def _weights(policy: Policy, rules: int) -> Floats:
     if policy.is_deterministic:
         weights = np.zeros((len(pairs), policy.space.n_pairs))
         np.put_along_axis(weights, pairs, 1.0, axis=1)
-    return np.ascontiguousarray(np.broadcast_to(weights, (rules, policy.space.n_pairs)))
+    return np.array(np.broadcast_to(weights, (rules, policy.space.n_pairs)), order="C")

@@ -25,6 +25,7 @@ not draw one common law for pairs that share their noise.
 
 import numpy as np
 
+from surefooted.arrays import freeze
 from surefooted.data.counts import Counts
 from surefooted.kernels.intervals import Sums
 from surefooted.kernels.posterior import NewStates, mix_rows, reward_posterior
@@ -48,6 +49,7 @@ def draw(rng: np.random.Generator, counts: Counts, known: Plausible | None = Non
     drawn = Table(np.empty(n + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size), r)
     new = NewStates(new_weight, rng.random(n), rng.integers(n_states, size=n), int(rng.integers(n_states)))
     mix_rows(next_ptr, next_state, weight, new, drawn)
+    freeze(*drawn)  # as tables are: kernels are compiled for one kind
     return drawn
 
 

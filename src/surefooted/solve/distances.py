@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from surefooted.arrays import freeze
 from surefooted.errors import NotConverged
 from surefooted.kernels import bellman, chains, exact
 from surefooted.kernels.structs import Advantages
@@ -101,7 +102,9 @@ def _extreme_times(mdp: TabularMDP, target: int, sign: int, pair: Ints | None) -
     space = mdp.space
     adds = Advantages(*(np.empty(space.n_pairs) for _ in range(3)))
     value, better = np.empty(mdp.n_states), np.empty(mdp.n_states, dtype=np.int64)
-    steps, no_gain = rows_of(mdp)._replace(r=np.full(space.n_pairs, -float(sign))), np.zeros(mdp.n_states)
+    each, no_gain = np.full(space.n_pairs, -float(sign)), np.zeros(mdp.n_states)
+    freeze(each)  # as rewards are: kernels are compiled for one kind
+    steps = rows_of(mdp)._replace(r=each)
     if pair is None or not np.isfinite(hitting_times(mdp, Policy(space, pair=pair), target)).all():
         pair = _approaching_pairs(mdp, target) if sign > 0 else space.pair_ptr[:-1].copy()
     best, found, stalled = np.full(mdp.n_states, np.inf if sign > 0 else 0.0), pair, 0

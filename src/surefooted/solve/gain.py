@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from surefooted.arrays import freeze
 from surefooted.errors import InvalidInput, NoSingleGain, NotConverged
 from surefooted.kernels import bellman, chains, exact
 from surefooted.kernels.structs import Advantages, Table
@@ -313,12 +314,13 @@ def _refine(mdp: TabularMDP, chain: Table, parts: Structure, pair: Ints, accurac
     What it is instead is a reward that the bias forgot. Evaluated in its turn, it gives what the bias should have been
     larger by, to digits that a bias of 1e12 could not hold beside it.
     """
-    missing = Advantages(*(np.empty(mdp.space.n_pairs) for _ in range(3)))
+    missing, nothing = Advantages(*(np.empty(mdp.space.n_pairs) for _ in range(3))), np.zeros(mdp.space.n_pairs)
+    freeze(nothing)  # as rewards are: kernels are compiled for one kind
     for _ in range(2):
         if mdp.n_states > SMALL or np.abs(advantage[pair]).max() <= 1e-15 * mdp.r_max:
             return
         rest = _evaluate(chain._replace(r=advantage[pair]), parts, mdp.r_max, accuracy)
-        unpaid = rows_of(mdp)._replace(r=np.zeros(mdp.space.n_pairs))
+        unpaid = rows_of(mdp)._replace(r=nothing)
         exact.advantages(unpaid, mdp.space.pair_state, rest.gains, rest.bias, missing)
         advantage += missing.to_bias
 

@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from surefooted.arrays import freeze
 from surefooted.errors import InvalidInput
 from surefooted.tables.mdp import TabularMDP
 from surefooted.tables.reward_noise import Noise
 from surefooted.tables.space import Floats, Ints, Space
+
+T = TypeVar("T", bound=np.generic)
 
 
 class StagedMDP:
@@ -69,27 +74,34 @@ class StagedMDP:
     def next_ptr(self) -> Ints:
         """[H K + 1]."""
         sizes = np.concatenate([np.diff(table.next_ptr) for table in self.tables])
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return _joined([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
     @cached_property
     def next_state(self) -> Ints:
         """[nnz of all stages]."""
-        return np.concatenate([table.next_state for table in self.tables])
+        return _joined([table.next_state for table in self.tables])
 
     @cached_property
     def p(self) -> Floats:
         """[nnz of all stages]."""
-        return np.concatenate([table.p for table in self.tables])
+        return _joined([table.p for table in self.tables])
 
     @cached_property
     def r(self) -> Floats:
         """[H K]."""
-        return np.concatenate([table.r for table in self.tables])
+        return _joined([table.r for table in self.tables])
 
     @cached_property
     def r_counted(self) -> Floats:
         """The mean rewards, counted from `low`, [H K]."""
-        return np.concatenate([table.r_counted for table in self.tables])
+        return _joined([table.r_counted for table in self.tables])
+
+
+def _joined(arrays: Sequence[NDArray[T]]) -> NDArray[T]:
+    """The arrays one after the other, frozen as those of one table are: kernels are compiled for one kind."""
+    joined: NDArray[T] = np.concatenate(arrays)
+    freeze(joined)
+    return joined
 
 
 Dynamics = TabularMDP | StagedMDP
