@@ -22,6 +22,7 @@ class Case:
     p: NDArray[np.float64]
     r: NDArray[np.float64]
     slow: bool
+    visits: int = 50  # of each pair
 
     @property
     def space(self) -> sf.Space:
@@ -54,6 +55,13 @@ def scattered(n_states: int, n_actions: int, successors: int = 10, seed: int = 1
     return Case(name, n_states, n_actions, successor, p, r, False)
 
 
+def full(n_states: int, n_actions: int, seed: int = 1) -> Case:
+    """Every state is a successor with about the same probability, and nearly every one is seen."""
+    case, rng = scattered(n_states, n_actions, n_states, seed), np.random.default_rng([seed, 1])
+    p = rng.dirichlet(np.full(n_states, 10.0), size=len(case.r))
+    return replace(case, name=f"{n_states}x{n_actions} full", p=p, visits=50 * n_states)
+
+
 def ring(n_states: int, n_actions: int, seed: int = 1) -> Case:
     """Five successors within two places on a ring, half of the mass stays, and only state 0 pays: mixes slowly."""
     rng, k = np.random.default_rng(seed), n_states * n_actions
@@ -65,10 +73,10 @@ def ring(n_states: int, n_actions: int, seed: int = 1) -> Case:
 
 
 class Sampled:
-    """Counts of a case after so many visits to each pair, to which more can be added."""
+    """Counts of a case after `visits` to each pair (0: those of the case), to which more can be added."""
 
-    def __init__(self, case: Case, visits: int = 50, seed: int = 0) -> None:
-        self.case, self.visits, self.rng = case, visits, np.random.default_rng(seed)
+    def __init__(self, case: Case, visits: int = 0, seed: int = 0) -> None:
+        self.case, self.visits, self.rng = case, visits or case.visits, np.random.default_rng(seed)
         self.count = np.zeros(case.p.shape, dtype=np.int64)
         self.earned = np.zeros(len(case.r))
         self.visit(np.arange(len(case.r)))

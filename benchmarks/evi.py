@@ -1,20 +1,26 @@
 """How long one solve of extended value iteration takes, beside other implementations and the machine's limit.
 
+`python benchmarks/evi.py dense full` runs the cases with one of these words in their names.
+
 To 1e-3, 50 samples per pair (100 of a tenth of them); cold from zeros, warm from the solution before that tenth had its
 other 50. Gains are checked equal to 1e-3 first. README.md says what the sets and the columns are.
 """
 
+import sys
+from copy import copy
 from typing import Any
 
 import numba
 import numpy as np
-from cases import Case, Sampled, fresh, ring, scattered
+from cases import Case, Sampled, fresh, full, ring, scattered
 from measure import Table, at_once, bandwidth, machine, number, race, ratio, timed
 
 from surefooted import planning
 
 EPSILON = 1e-3
 DENSE = 2e9  # bytes: beyond this, no dense copy is made
+MANY = 5_000  # states: from here on, the sparse peer is left out
+SMALL = 5e7  # bytes: what is larger is in no cache, and not copied for each round
 PATIENCE = 4.0  # seconds: what would take longer with NumPy is told by one sweep
 LONG = 8.0  # seconds: after a cold start that took the compiled peer longer, it is spared the warm one
 SUMS = {"reassoc", "contract", "nsz"}  # lets the compiler sum in any order, which is faster
@@ -23,6 +29,8 @@ CASES = [
     scattered(7, 7, 7),
     scattered(121, 4, 121),
     scattered(500, 4, 500),
+    full(121, 4),
+    full(500, 4),
     scattered(121, 4),
     scattered(500, 10),
     scattered(1_000, 10),
@@ -47,6 +55,14 @@ class Dense:
         if self.width is None:
             self.room = np.repeat(plausible.unseen[:, None], n, axis=1)
             self.room[pair, plausible.next_state] = plausible.p_upper - plausible.p_lower
+
+
+def anew(dense: Dense) -> Dense:
+    """A copy, as ours gets one too: what was read last is in the processor's caches."""
+    other = copy(dense)
+    if dense.low.nbytes < SMALL:
+        other.low, other.room = dense.low.copy(), dense.room.copy()
+    return other
 
 
 @numba.njit(cache=True, fastmath=SUMS)
@@ -93,6 +109,82 @@ def sweep_boxes(low, room, r, n_actions, v, new):
                 if rest <= 1e-15:
                     break
             new[s] = max(new[s], r[k] + value)
+
+
+@numba.njit(cache=True, fastmath=SUMS)
+def sweep_sparse_balls(ptr, state, low, room, width, r, n_actions, v, new):
+    """`sweep_balls` over stored successors only, each row sorted by insertion."""
+    best, own = np.argmax(v), np.empty(len(v), dtype=np.int64)
+    for s in range(len(v)):
+        new[s] = -np.inf
+        for k in range(s * n_actions, (s + 1) * n_actions):
+            value, kept, n = 0.0, 0.0, 0
+            for j in range(ptr[k], ptr[k + 1]):
+                y = state[j]
+                value += low[j] * v[y]
+                if y == best:
+                    kept = low[j]
+                    continue
+                i = n
+                while i > 0 and v[state[own[i - 1]]] > v[y]:
+                    own[i] = own[i - 1]
+                    i -= 1
+                own[i] = j
+                n += 1
+            rest = min(width[k] / 2, 1.0 - kept)
+            value += rest * v[best]
+            for i in range(n):
+                moved = min(low[own[i]], rest)
+                value -= moved * v[state[own[i]]]
+                rest -= moved
+                if rest <= 1e-15:
+                    break
+            new[s] = max(new[s], r[k] + value)
+
+
+@numba.njit(cache=True, fastmath=SUMS)
+def sweep_sparse_boxes(ptr, state, low, room, width, r, n_actions, v, new):
+    """`sweep_boxes` over stored successors only, if no others are possible."""
+    own = np.empty(len(v), dtype=np.int64)
+    for s in range(len(v)):
+        new[s] = -np.inf
+        for k in range(s * n_actions, (s + 1) * n_actions):
+            value, rest, n = 0.0, 1.0, 0
+            for j in range(ptr[k], ptr[k + 1]):
+                y = state[j]
+                value += low[j] * v[y]
+                rest -= low[j]
+                i = n
+                while i > 0 and v[state[own[i - 1]]] < v[y]:
+                    own[i] = own[i - 1]
+                    i -= 1
+                own[i] = j
+                n += 1
+            for i in range(n):
+                moved = min(room[own[i]], rest)
+                value += moved * v[state[own[i]]]
+                rest -= moved
+                if rest <= 1e-15:
+                    break
+            new[s] = max(new[s], r[k] + value)
+
+
+class Sparse:
+    """The same set as stored successors; of boxes only if no others are possible."""
+
+    def __init__(self, case: Case, plausible: Any) -> None:
+        self.is_boxes, self.n_actions, self.r = plausible.width is None, case.n_actions, plausible.r_upper.copy()
+        self.fits = not self.is_boxes or not np.any(plausible.unseen)
+        width = np.zeros(0) if self.is_boxes else plausible.width
+        successors = plausible.next_ptr, plausible.next_state, plausible.p_lower
+        self.arrays = (*successors, plausible.p_upper - plausible.p_lower, width)
+
+
+def sparse_sweep(sparse: Sparse, v: Any) -> Any:
+    new = np.empty(len(v))
+    one = sweep_sparse_boxes if sparse.is_boxes else sweep_sparse_balls
+    one(*sparse.arrays, sparse.r, sparse.n_actions, v, new)
+    return new
 
 
 def compiled_sweep(dense: Dense, v: Any) -> Any:
@@ -150,11 +242,13 @@ def compare(table: Table, case: Case) -> None:
         rate = bandwidth(row_bytes(plausible))
         for temperature, start in (("cold", np.zeros(case.n_states)), ("warm", warm)):
             what = (case.name, name, temperature)
-            took = one_case(table, what, plausible, dense, start, size, rate)
+            took = one_case(table, what, case, plausible, dense, start, size, rate)
             dense = None if took > LONG else dense
 
 
-def one_case(table: Table, what: Any, plausible: Any, dense: Any, start: Any, size: float, rate: float) -> float:
+def one_case(
+    table: Table, what: Any, case: Case, plausible: Any, dense: Any, start: Any, size: float, rate: float
+) -> float:
     """A row of the table; comes back with the seconds of the compiled peer."""
     plan = planning.optimistic_gain(plausible, EPSILON, start)
 
@@ -162,15 +256,25 @@ def one_case(table: Table, what: Any, plausible: Any, dense: Any, start: Any, si
         copy = fresh(plausible)
         return lambda: planning.optimistic_gain(copy, EPSILON, start)
 
+    def get_dense() -> Any:
+        copied = anew(dense)
+        return lambda: iterate(compiled_sweep, copied, start)
+
     contestants, cells, seconds = {"ours": get_ready}, {}, {}
     sweeps: Any = "-"
+    sparse = Sparse(case, plausible)
+    if sparse.fits and case.n_states < MANY:
+        equal("sparse", what, iterate(sparse_sweep, sparse, start)[0], plan.gain)
+        contestants["sparse"] = at_once(lambda: iterate(sparse_sweep, sparse, start))
+    else:
+        cells["sparse"] = "-"
     if dense is None:
-        cells = dict.fromkeys(("compiled", "numpy"), f"{size / 1e9:.0f} GB" if size > DENSE else "-")
+        cells |= dict.fromkeys(("compiled", "numpy"), f"{size / 1e9:.0f} GB" if size > DENSE else "-")
     else:
         (gain, sweeps), seconds["compiled"] = timed(lambda: iterate(compiled_sweep, dense, start))
         equal("compiled", what, gain, plan.gain)
         if seconds["compiled"] < PATIENCE:
-            contestants["compiled"] = at_once(lambda: iterate(compiled_sweep, dense, start))
+            contestants["compiled"] = get_dense
         one = race({"sweep": at_once(lambda: numpy_sweep(dense, start))}, rounds=2)["sweep"]
         if not np.allclose(numpy_sweep(dense, start), compiled_sweep(dense, start), atol=1e-9):
             raise SystemExit(f"{what}: NumPy's sweep disagrees")
@@ -182,7 +286,7 @@ def one_case(table: Table, what: Any, plausible: Any, dense: Any, start: Any, si
     seconds |= race(contestants)
     ours, limit = seconds["ours"], row_bytes(plausible) * plan.sweeps / rate
     them = []
-    for name in ("compiled", "numpy"):
+    for name in ("sparse", "compiled", "numpy"):
         them += [cells.get(name) or seconds[name], ratio(seconds.get(name), ours)]
     table.row(*what, plan.sweeps, sweeps, ours, *them, limit, f"{ours / limit:.1f}x")
     return seconds.get("compiled", 0.0)
@@ -198,12 +302,24 @@ def main() -> None:
     small = Sampled(scattered(7, 7, 7))
     for plausible in (small.balls(), small.boxes()):  # compile
         compiled_sweep(Dense(small.case, plausible), np.zeros(7))
+    words = sys.argv[1:]
     columns = (("case", 11), ("set", 6), ("start", 5), ("sweeps", 6), ("plain", 5), ("ours s", 8))
-    others = (("compiled s", 10), ("ratio", 7), ("NumPy s", 8), ("ratio", 7), ("limit s", 8), ("ours/limit", 10))
+    others = (
+        ("sparse s", 8),
+        ("ratio", 7),
+        ("compiled s", 10),
+        ("ratio", 7),
+        ("NumPy s", 8),
+        ("ratio", 7),
+        ("limit s", 8),
+        ("ours/limit", 10),
+    )
     table = Table(*columns, *others)
     for case in CASES:
-        compare(table, case)
-    compare(table, scattered(*LARGEST))
+        if not words or any(word in case.name for word in words):
+            compare(table, case)
+    if not words:
+        compare(table, scattered(*LARGEST))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import oracles
 import surefooted as sf
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.certificates.account import PAIRWISE, Account
+from surefooted.certificates.ahead import OF_CHOICES, copied
 from surefooted.certificates.martingale import BETS, LARGEST
 from surefooted.errors import InvalidInput, SurefootedError
 from surefooted.evaluation.decisions import advantages, decision_margin, departures
@@ -421,3 +422,37 @@ def test_the_statement_lists_every_departure_in_a_line():
         assert str(entry).startswith(f"step {entry.t}: state {entry.state}, action {entry.action}, could cost")
     waited = 400 - entries[-1].t
     assert entries[-1].balance + waited * 0.3 * g == near(agent.account.balance)
+
+
+@pytest.mark.parametrize("stages", [0, 3])
+def test_the_copy_of_a_simulator_is_the_account_whatever_was_counted_in_between(stages):
+    """Steps are played with the copy; then all of them count, some, or others, or what the copy counted is dropped."""
+    problem, rng = (sf.problems.gridworld() if stages else sf.problems.maintenance()), np.random.default_rng(stages)
+    if stages:
+        values = sf.solve.policy_values(problem.mdp, problem.baseline, problem.horizon)
+        baseline, stages = sf.Baseline(problem.baseline, values=values), problem.horizon
+    else:
+        baseline = known(problem)
+    account, n = Account(problem.space, baseline, 0.1, 0.05), problem.space.n_pairs
+    if not stages:
+        account.begin(problem.start)
+    for round_ in range(60):
+        ahead, truth = account._ahead.of(account.arrays), copied(account.arrays)
+        assert ahead.terms == truth.terms and np.array_equal(ahead.now, truth.now)
+        assert np.array_equal(ahead.bets.log_wealth, truth.bets.log_wealth)
+        for name in OF_CHOICES:
+            assert np.array_equal(getattr(ahead, name), getattr(truth, name))
+            assert getattr(ahead, name) is not getattr(account.arrays, name)
+        length = stages or 1 + round_ % 5
+        pairs = rng.integers(n, size=length)
+        choices = pairs + n * np.arange(length) * (stages > 0)
+        for name in OF_CHOICES:  # as a simulator that plays these
+            np.add.at(getattr(ahead, name), choices, 1)
+        account._touch(pairs, 0)
+        if round_ % 3:
+            taken = length if round_ % 2 or stages else rng.integers(length + 1)
+            states = rng.integers(problem.space.n_states, size=length)
+            account.book(0, pairs[:taken], rng.random(taken), states[:taken])
+        if round_ % 7 == 0:
+            others = rng.integers(n, size=stages or 500)
+            account.book(0, others, np.zeros(len(others)), np.zeros(len(others), dtype=np.int64))

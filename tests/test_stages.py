@@ -741,7 +741,7 @@ def fill(kernel, kind, counts, todo, seen, boxes, rows):
     }
     share = intervals.Share(kind, numbers[kind], 0.1)
     sums = intervals.Sums(counts.visits, counts.reward_sum, counts.reward_square)
-    given = (tuple(share), counts.space.r_max, tuple(sums), tuple(counts.pool))
+    given = (tuple(share), counts.space.n_states, counts.space.r_max, tuple(sums), tuple(counts.pool))
     return kernel(*given, todo, seen, tuple(boxes), tuple(rows))
 
 
@@ -770,6 +770,8 @@ def test_fill_rows_makes_only_what_is_asked_and_has_changed(kernel, kind):
     assert np.array_equal(boxes.r_lower[some], fresh.r_lower[some]) and np.array_equal(boxes.r_upper, fresh.r_upper)
     for k in range(K):
         assert stored(rows, k) == stored(fresh.rows, k)
+        if rows.last[k] - rows.first[k] == mdp.space.n_states:
+            assert np.array_equal(rows.next_state[rows.first[k] : rows.last[k]], np.arange(mdp.space.n_states))
         assert rows.slack[k] == pytest.approx(fresh.rows.slack[k], abs=1e-15)
         at, own = slice(rows.first[k], rows.last[k]), slice(fresh.next_ptr[k], fresh.next_ptr[k + 1])
         for name in ("next_state", "p_lower", "p_upper"):

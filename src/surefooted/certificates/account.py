@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from surefooted.certificates.ahead import OF_CHOICES, Ahead, copied
 from surefooted.certificates.martingale import new_bets
 from surefooted.certificates.tolerance import Tolerance
 from surefooted.kernels import account as kernels
@@ -130,6 +131,7 @@ class Account:
         self.arrays = kernels.Account(
             terms, worth, lowest, new_bets(largest), *counted, departures, by_set, np.zeros(5), dates
         )
+        self._ahead = Ahead()
         self._alone, self._weights = only_pairs(baseline.policy, stages)
         self.rules = Rules(self._alone, self._alone, self._weights)  # what is proposed, and the baseline
 
@@ -190,6 +192,7 @@ class Account:
         Rewards are counted from `low`. `stage` is that of the first step, over a finite horizon.
         """
         explored = np.zeros(len(pairs), dtype=np.bool_)
+        self._touch(pairs, stage)
         kernels.book_steps(self.arrays, self.rules, stage, s, Steps(pairs, rewards, next_states), explored)
         return explored
 
@@ -205,14 +208,14 @@ class Account:
 
     def play(self, world: Fields, draws: Floats, coins: Floats, allowed: Ints, s: int, out: Fields) -> int:
         """Play on a true table from s as the account allows; how many steps. Nothing here changes."""
-        return kernels.play_decisions(world, self.rules, draws, coins, allowed, s, self.ahead(), out)
+        n: int = kernels.play_decisions(world, self.rules, draws, coins, allowed, s, self._ahead.of(self.arrays), out)
+        self._touch(Steps(*out).pairs[:n], 0)
+        return n
 
-    def ahead(self) -> kernels.Account:
-        """A copy that a simulator may play with."""
-        arrays = self.arrays
-        bets = arrays.bets._replace(log_wealth=arrays.bets.log_wealth.copy(), guessed=arrays.bets.guessed.copy())
-        counted = {name: getattr(arrays, name).copy() for name in ("visits", "total", "square", "departures", "now")}
-        return arrays._replace(bets=bets, **counted)
+    def _touch(self, pairs: Ints, stage: int) -> None:
+        """Steps from a stage on have been counted, here or in the copy that a simulator plays with."""
+        later = (stage + np.arange(len(pairs))) * self.space.n_pairs if self.arrays.terms.stages > 0 else 0
+        self._ahead.touch(pairs + later)
 
     @property
     def next_review(self) -> int | None:
@@ -275,8 +278,8 @@ class Account:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that was counted."""
-        arrays = self.ahead()
-        kept = {name: getattr(arrays, name) for name in ("visits", "total", "square", "departures", "now")}
+        arrays = copied(self.arrays)
+        kept = {name: getattr(arrays, name) for name in (*OF_CHOICES, "now")}
         kept |= {"log_wealth": arrays.bets.log_wealth, "guessed": arrays.bets.guessed}
         return kept | {"by_set": arrays.by_set.copy(), "opening": arrays.terms.opening}
 

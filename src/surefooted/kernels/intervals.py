@@ -173,12 +173,20 @@ def mean_reward(
 
 @njit
 def fill_rows(
-    share: Fields, r_max: float, sums: Fields, pool: Fields, todo: Ints, seen: Ints, boxes: Fields, rows: Fields
+    share: Fields,
+    n_states: int,
+    r_max: float,
+    sums: Fields,
+    pool: Fields,
+    todo: Ints,
+    seen: Ints,
+    boxes: Fields,
+    rows: Fields,
 ) -> int:
     """Compute the intervals of those rows in `todo` whose visits differ from `seen` [K]; how many they were.
 
     The arrays of `boxes` and `rows` are at least as long as those of the pool, and have their rows in the same places.
-    `seen` is brought up to date.
+    In `rows`, a row that stores all `n_states` states has them in their own order. `seen` is brought up to date.
     """
     share, sums, pool, boxes, rows = Share(*share), Sums(*sums), Pool(*pool), Boxes(*boxes), Rows(*rows)
     changed = 0
@@ -200,7 +208,8 @@ def fill_rows(
         for j in range(rows.first[k], rows.last[k]):
             low, high = proportion(share.kind, float(pool.counted[j]), n, x)
             boxes.next_state[j], boxes.p_lower[j], boxes.p_upper[j] = pool.state[j], low, high
-            rows.next_state[j], rows.low[j], rows.room[j] = pool.state[j], low, high - low
+            place = rows.first[k] + pool.state[j] if pool.length[k] == n_states else j  # in the order of the states
+            rows.next_state[place], rows.low[place], rows.room[place] = pool.state[j], low, high - low
             kept += low
         rows.slack[k] = max(1.0 - kept, 0.0)
     return changed

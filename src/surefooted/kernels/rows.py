@@ -12,6 +12,7 @@ import numpy as np
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.bellman import add_mean
 from surefooted.kernels.compile import inlined, njit
+from surefooted.kernels.dense import Dense, dense_extreme, is_dense
 from surefooted.kernels.sorting import Work, sort_row
 
 
@@ -21,7 +22,8 @@ class Rows(NamedTuple):
     Row k holds the distributions that give each stored successor j, first[k] <= j < last[k], at least `low[j]` and at
     most `low[j] + room[j]`, and each state not stored at most `unseen[k]`; `slack[k]` is 1 - sum of low. If `width[k]`
     >= 0 it is an L1 ball instead: `low` is its centre, `room` is not used. The order of the successors within a row is
-    free; kernels rearrange it.
+    free, but a row that stores all states begins with them in their own order. Kernels rearrange rows that are not
+    dense (`dense.is_dense`).
     """
 
     first: Ints  # [K]
@@ -63,9 +65,22 @@ def extreme(rows: Rows, k: int, v: Floats, work: Work) -> float:
     Boxes: Puterman's knapsack argument, each state filled to its bound. L1 balls: `ball_value`. Mass left over by
     rounding goes to the first state of the order, so that it never makes a bound less safe.
     """
+    return extreme_from(rows, k, v, work, -np.inf)
+
+
+@inlined
+def extreme_from(rows: Rows, k: int, v: Floats, work: Work, enough: float) -> float:
+    """`extreme`, or if a bound on it that costs less is below `enough`, that bound.
+
+    Only for an order by decreasing v, unless `enough` is -inf.
+    """
     order, rank, prefix = work.order, work.rank, work.prefix
     first, last, rest, cap, top = rows.first[k], rows.last[k], rows.slack[k], rows.unseen[k], v[order[0]]
     is_box = rows.width[k] < 0.0
+    if is_dense(first, last, len(v)):
+        row = Dense(first, last, rest, cap, rows.width[k])
+        many: float = dense_extreme(row, rows.next_state, rows.low, rows.room, v, order, rank, work.scratch, enough)
+        return many
     if first == last and cap >= 1.0 and is_box:  # never tried: it may lead anywhere
         everything: float = rest * top
         return everything
@@ -91,6 +106,15 @@ def extreme(rows: Rows, k: int, v: Floats, work: Work) -> float:
             value += cap * prefix[whole]
             rest -= whole * cap
             return value + rest * edge if rest > 0.0 else value
+    if is_box and enough > -np.inf:  # what follows costs more than this bound
+        fits: float = 0.0  # what goes to successors for sure, at most to the best of them
+        if cap <= 0.0:
+            for j in range(np.uint64(first), np.uint64(last)):
+                fits += room[j]
+            fits = min(fits, rest)
+        ceiling: float = value + fits * early + (rest - fits) * top
+        if ceiling < enough:
+            return ceiling
     if not is_sorted:
         sort_row(first, last, rank, next_state, low, room, work.scratch)
         value = add_mean(0.0, first, last, next_state, low, v)

@@ -9,53 +9,72 @@ import numpy as np
 from surefooted.arrays import Floats, Ints
 from surefooted.kernels.bellman import BEYOND_ROUNDING, add_mean, first_sweep, move_damped
 from surefooted.kernels.compile import allocating, njit
-from surefooted.kernels.rows import Rows, ball_ceiling, extreme
+from surefooted.kernels.dense import find_entries, is_dense, is_entry
+from surefooted.kernels.rows import Rows, ball_ceiling, extreme, extreme_from
 from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
 from surefooted.kernels.structs import Fields, Mixture, Table
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
-PLAIN_SWEEPS = 40  # sweeps before frozen sweeps help value iteration: without, slow chains take 3 to 6 times as long
-FROZEN_SWEEPS = 30  # frozen sweeps after each of the others
+PLAIN_SWEEPS = 8  # sweeps before frozen sweeps help value iteration: with 40, slow chains take up to 1.8 times as long
+FROZEN_SWEEPS = 60  # frozen sweeps after each of the others: with 30, slow chains take 1.4 times as long
 FREEZES = 400  # times that this is done: where several gains drift apart, more would only lose digits
+
+
+@njit
+def list_entries(rows: Rows, k: int, work: Work) -> None:
+    """`work.scratch` becomes the entries of row k in the order of the states; a row that is not dense is sorted."""
+    first, last, entry, end = rows.first[k], rows.last[k], work.scratch, 0
+    if is_dense(first, last, len(work.order)):
+        find_entries(first, last, work.rank, rows.next_state, entry)
+        for i in range(len(work.order)):
+            j = entry[i]
+            if is_entry(j, work.order[i], first, last, rows.next_state):
+                entry[end] = j
+                end += 1
+        return
+    sort_row(first, last, work.rank, rows.next_state, rows.low, rows.room, work.scratch)
+    for j in range(first, last):
+        entry[j - first] = j
 
 
 @njit
 def write_row(rows: Rows, k: int, weight: float, work: Work, end: int, state: Ints, p: Floats) -> int:
     """The plausible row that `extreme` takes the expectation of, times `weight`, from `end` on; where it ends.
 
-    The row is sorted first, so that no sum depends on what was computed before.
+    Its entries come in the order of the states, so that no sum depends on what was computed before.
     """
-    order, first, last, rest, begin = work.order, rows.first[k], rows.last[k], rows.slack[k], end
-    sort_row(first, last, work.rank, rows.next_state, rows.low, rows.room, work.scratch)
-    for j in range(first, last):
-        state[end], p[end] = rows.next_state[j], weight * rows.low[j]
+    order, rest, begin, entry = work.order, rows.slack[k], end, work.scratch
+    list_entries(rows, k, work)
+    n = rows.last[k] - rows.first[k]
+    for i in range(n):
+        state[end], p[end] = rows.next_state[entry[i]], weight * rows.low[entry[i]]
         end += 1
     if rows.width[k] >= 0.0:
-        kept = first if first < last and rows.next_state[first] == order[0] else -1
-        centre = rest + (rows.low[kept] if kept >= 0 else 0.0)
+        has_best = n > 0 and rows.next_state[entry[0]] == order[0]
+        centre = rest + (rows.low[entry[0]] if has_best else 0.0)
         moved = min(rows.width[k] / 2, 1.0 - centre)
         state[end], p[end] = order[0], weight * (rest + moved)
-        for j in range(last - 1, first - 1, -1):
-            if j == kept or moved <= 0.0:
+        for i in range(n - 1, 0 if has_best else -1, -1):
+            if moved <= 0.0:
                 break
-            taken = min(rows.low[j], moved)
-            p[begin + j - first] -= weight * taken
+            taken = min(rows.low[entry[i]], moved)
+            p[begin + i] -= weight * taken
             moved -= taken
         return end + 1
-    j, position = first, 0
-    while rest > 0.0 and position < len(order) and (j < last or rows.unseen[k] > 0.0):
+    i, position, cap = 0, 0, rows.unseen[k]
+    while rest > 0.0 and (i < n or (cap > 0.0 and position < len(order))):
+        if cap <= 0.0:  # on to the next successor: walking there takes most of the time of slow chains
+            position = work.rank[rows.next_state[entry[i]]]
         y = order[position]
         position += 1
-        if j < last and rows.next_state[j] == y:
-            taken = min(rows.room[j], rest)
-            p[begin + j - first] += weight * taken
-            j += 1
-        elif rows.unseen[k] > 0.0:
-            taken = min(rows.unseen[k], rest)
+        if i < n and rows.next_state[entry[i]] == y:
+            taken = min(rows.room[entry[i]], rest)
+            p[begin + i] += weight * taken
+            i += 1
+        else:
+            taken = min(cap, rest)
             state[end], p[end] = y, weight * taken
             end += 1
-        else:
-            continue
         rest -= taken
     if rest > 0.0:
         state[end], p[end] = order[0], weight * rest
@@ -141,13 +160,16 @@ def optimistic_iteration(
         return lower, upper, sweep
     work, each = workspace(n), workspace(n + 1).order
     backup, due, ones = np.empty(len(r)), np.zeros(len(r)), np.empty(n)
-    moved, is_boxes = 0.0, rows.width[0] < 0.0
+    moved, is_boxes, many = 0.0, rows.width[0] < 0.0, 0
+    for k in range(len(r)):
+        many += is_dense(rows.first[k], rows.last[k], n)
+    damping = 1.0 if 2 * many > len(r) else DAMPING
     for s in range(n):
         ones[s] = 1.0
     if flat:
         for s in range(n):
             work.change[s] = r[pair[s]]
-        move_damped(work.change, DAMPING, v)
+        move_damped(work.change, damping, v)
     while sweep < most:
         rank_states(v, 1.0, work)
         lower, upper = np.inf, -np.inf
@@ -162,11 +184,12 @@ def optimistic_iteration(
                 if i > pair[s] and is_boxes and r[k] + top <= best:
                     backup[k] = r[k] + top
                     continue
-                if i >= first and rows.width[k] >= 0.0:
+                enough = best - r[k] - BEYOND_ROUNDING * (abs(best) + abs(r[k]) + reach)
+                if i >= first and rows.width[k] >= 0.0 and not is_dense(rows.first[k], rows.last[k], n):
                     backup[k] = r[k] + ball_ceiling(rows, k, v, top)
-                    if backup[k] + BEYOND_ROUNDING * (abs(backup[k]) + abs(best) + reach) < best:
+                    if backup[k] - r[k] < enough:
                         continue
-                backup[k] = r[k] + extreme(rows, k, v, work)
+                backup[k] = r[k] + extreme_from(rows, k, v, work, enough)
                 if backup[k] > best or (backup[k] == best and k < pair[s]):
                     best, pair[s] = backup[k], k
             for k in range(first, last):
@@ -178,8 +201,8 @@ def optimistic_iteration(
         if upper - lower <= epsilon or sweep == most:
             break
         if sweep < PLAIN_SWEEPS or sweep >= PLAIN_SWEEPS + FREEZES:
-            move_damped(work.change, DAMPING, v)
-            moved += DAMPING * (upper - lower) * (1.0 + BEYOND_ROUNDING)
+            move_damped(work.change, damping, v)
+            moved += damping * (upper - lower) * (1.0 + BEYOND_ROUNDING)
         else:
             mixture = Mixture(each, pair, ones)
             moved += frozen_sweeps(mixture, rows, r, work, DAMPING, epsilon / 2, FROZEN_SWEEPS, v) * (

@@ -69,7 +69,7 @@ class IncrementalSet(Plausible):
         todo = counts.pairs_since(self._added) if self._added >= 0 else None
         if todo is None:
             todo = np.arange(counts.n_rows)
-        given = (tuple(self._share), self.space.r_max, tuple(self._sums), tuple(pool))
+        given = (tuple(self._share), self.space.n_states, self.space.r_max, tuple(self._sums), tuple(pool))
         fill_rows(*given, todo, self._seen, tuple(boxes), tuple(self.rows))
         self._set(_added=counts.added, _compact=None)
         return self

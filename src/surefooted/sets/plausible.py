@@ -72,8 +72,12 @@ class Plausible:
         if self.width is not None:
             slack[np.diff(self.next_ptr) > 0] = 0.0
         width = np.full(self.n_rows, -1.0) if self.width is None else self.width
-        room = self.p_upper - self.p_lower
-        own = (self.next_state.copy(), self.p_lower.copy(), room)
+        own = (self.next_state.copy(), self.p_lower.copy(), self.p_upper - self.p_lower)
+        of_full = np.flatnonzero(np.diff(self.next_ptr)[pair] == self.space.n_states)
+        place = self.next_ptr[pair[of_full]] + self.next_state[of_full]
+        if np.any(place != of_full):
+            for array in own:
+                array[place] = array[of_full]
         return Rows(self.next_ptr[:-1], self.next_ptr[1:], *own, np.maximum(slack, 0.0), self.unseen, width)
 
     @classmethod
