@@ -6,7 +6,7 @@ import pytest
 import live_help
 from surefooted import codec
 from surefooted.live import curve
-from surefooted.live.tracks import SIZE, Track
+from surefooted.live.tracks import SIZE, Reading, Track
 
 
 def play(advisor, steps, seed=0):
@@ -124,8 +124,7 @@ def test_merging_keeps_peaks_counts_and_the_end(n):
     margins, departs = rng.normal(size=n), rng.random(n) < 0.01
     track = Track()
     for i in range(n):
-        track.add(n=i, at=float(i), margin=margins[i], balance=0.0, deposits=-margins[i], paid_in=0.0,
-                  departures=int(departs[i]))  # fmt: skip
+        track.add(i, float(i), Reading(margins[i], 0.0, -margins[i], 0.0), int(departs[i]))
     columns = track.columns
     assert len(columns["n"]) <= SIZE and columns["n"][-1] == n - 1 and columns["margin"][-1] == margins[-1]
     assert min(columns["low"]) == margins.min() and max(columns["high"]) == margins.max()

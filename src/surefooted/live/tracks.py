@@ -47,10 +47,10 @@ class Track:
     `paid_in` are those of the last; `low` and `high` are the lowest and highest margin, `deposits` the highest;
     `departures` and `alarms` are counted.
 
-    >>> from surefooted.live.tracks import Track
+    >>> from surefooted.live.tracks import Reading, Track
     >>> track = Track()
     >>> for n in range(1000):
-    ...     track.add(n=n, at=float(n), margin=-5.0 if n == 321 else 1.0, balance=1.0, deposits=0.0, paid_in=1.0)
+    ...     track.add(n, float(n), Reading(margin=-5.0 if n == 321 else 1.0, balance=1.0, deposits=0.0, paid_in=1.0))
     >>> len(track.columns["n"]) <= 240, min(track.columns["low"]), track.columns["n"][-1]
     (True, -5.0, 999)
     """
@@ -59,11 +59,9 @@ class Track:
         self.columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
         self.width, self.filled, self.carried = 1, 0, 0.0  # `carried`: the bound on departures, see `live.curve`
 
-    def add(
-        self, *, n: int, at: float, margin: float, balance: float, deposits: float, paid_in: float,
-        departures: int = 0, alarms: int = 0,
-    ) -> None:  # fmt: skip
-        """One more reading."""
+    def add(self, n: int, at: float, found: Reading, departures: int = 0, alarms: int = 0) -> None:
+        """One more reading, after event n."""
+        margin, balance, deposits, paid_in = found
         columns = self.columns
         if self.filled == self.width or not self.filled:
             if len(columns["n"]) == SIZE:
@@ -220,7 +218,7 @@ class Tracks:
             before = track.carried + (float(ledger.arrays.slots.least[slot]) if slot >= 0 else 0.0)
             track.carried = worth if again else max(worth, before)
             found = self._found(machine, key, ledger, worth, deposits)
-            track.add(n=event.n, at=at, **found._asdict(), departures=slot >= 0, alarms=event.kind == "alarm")
+            track.add(event.n, at, found, slot >= 0, event.kind == "alarm")
 
     def now(self, machine: "Machine", site: int, metric: int) -> Reading:
         """Where the account of a site (-1: of all) stands with all that was told since its last decision."""
