@@ -93,6 +93,7 @@ def play_episodes(
         if i > 0:
             fill_rows(
                 optimist.share,
+                pair.shape[1],
                 optimist.r_max,
                 optimist.sums,
                 optimist.pool,
