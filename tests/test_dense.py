@@ -152,7 +152,6 @@ def test_four_sums_are_one(kernel):
     for n in range(10):
         state, low, v = rng.permutation(n + 2), rng.random(n + 2), rng.normal(size=n + 2)
         assert kernel(1, 1 + n, state, low, v) == pytest.approx(low[1 : 1 + n] @ v[state[1 : 1 + n]], abs=1e-14)
-        assert dense.mean_of_all(1, np.append(9.0, low), v) == pytest.approx(low @ v, abs=1e-14)
 
 
 def test_asking_twice_changes_no_bit_of_dense_rows_either():

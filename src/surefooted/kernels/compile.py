@@ -116,14 +116,6 @@ def allocating(function: F) -> F:
     return _compile(function)
 
 
-def summing(function: F) -> F:
-    """Compile a kernel as `njit` does, and let it add in any order: the last digit is then the machine's.
-
-    Dense loops are 3 times as fast, as the processor adds several terms at once.
-    """
-    return _compile(function, fastmath={"reassoc", "nsz"}, **UNCOUNTED)
-
-
 def inlined(function: F) -> F:
     """Compile a kernel as `njit` does, and copy it into every kernel that calls it.
 
@@ -143,7 +135,7 @@ def ready(kernel: F, *arguments: Any) -> F:
     return cast(F, kernel.compile(tuple(numba.typeof(argument) for argument in arguments)))
 
 
-def _compile(function: F, **options: Any) -> F:
+def _compile(function: F, **options: bool) -> F:
     """A kernel that numba compiles for the types of its arguments when it is first called with them."""
     kernel = numba.njit(**options, **NOT_FROM_C)(function)
     keep(kernel, function)

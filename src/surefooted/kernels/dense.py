@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefooted.arrays import Floats, Ints
-from surefooted.kernels.compile import inlined, njit, summing
+from surefooted.kernels.compile import inlined, njit
 from surefooted.kernels.sorting import LONG
 
 DENSE = 16  # from one state in so many on, a row is dense; shorter rows than LONG are sorted faster
@@ -50,7 +50,11 @@ def is_entry(j: int, y: int, first: int, last: int, next_state: Ints) -> bool:
 
 @njit
 def mean_of_many(first: int, last: int, next_state: Ints, low: Floats, v: Floats) -> float:
-    """The sum of low[j] v[next_state[j]], as four sums that a processor adds side by side."""
+    """The sum of low[j] v[next_state[j]], as four sums that a processor adds side by side.
+
+    Their order is fixed, so that the last digit is the same on every machine. (In the order that suits a processor
+    best, full rows would be summed faster.)
+    """
     a = b = c = d = 0.0
     j, end, four = np.uint64(first), np.uint64(last), np.uint64(4)
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
@@ -64,15 +68,6 @@ def mean_of_many(first: int, last: int, next_state: Ints, low: Floats, v: Floats
         a += low[j] * v[np.uint64(next_state[j])]
         j += one
     return (a + b) + (c + d)
-
-
-@summing
-def mean_of_all(first: int, low: Floats, v: Floats) -> float:
-    """The sum of low[first + s] v[s] over all states s."""
-    value, begin = 0.0, np.uint64(first)
-    for s in range(np.uint64(len(v))):
-        value += low[begin + s] * v[s]
-    return value
 
 
 @njit
@@ -93,7 +88,7 @@ def dense_extreme(
     """
     n, first, last, rest = len(v), row.first, row.last, row.slack
     top, is_full = v[order[0]], row.last - row.first == n
-    value: float = mean_of_all(first, low, v) if is_full else mean_of_many(first, last, next_state, low, v)
+    value: float = mean_of_many(first, last, next_state, low, v)
     ceiling: float = value + rest * top
     if row.width >= 0.0:
         ceiling += min(row.width / 2, 1.0) * (top - v[order[n - 1]])
