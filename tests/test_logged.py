@@ -72,7 +72,7 @@ def test_the_gain_by_the_log_is_that_of_an_account_with_that_share():
 
 def test_true_gain_and_bias_lie_within_their_bounds_as_often_as_promised():
     runs = failed = coupled = 0
-    delta = 0.5
+    delta = 0.05
     for i, (_, problem) in enumerate(problems(60, 31)):
         plausible, baseline = a_set(problem, 20, i, 0.9 * delta), with_log(problem, 300, i)
         netting, truth = Netting(plausible, problem.baseline), adversarial.known(problem)
