@@ -56,8 +56,8 @@ def identical(a, b):
 
 def everything(counts):
     """All that a count knows, by name."""
-    own = {name: value for name, value in vars(counts).items() if name not in ("space", "pool")}
-    return own | counts.pool._asdict()
+    own = {name: value for name, value in vars(counts).items() if name not in ("space", "pool", "_told")}
+    return own | {"total": counts.total} | counts.pool._asdict()
 
 
 def frozen(counts):

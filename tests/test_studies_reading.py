@@ -66,7 +66,7 @@ def test_a_study_that_is_run_parses_each_run_once_and_never_reads_its_tables(tmp
     opened.clear()
     os.utime(tmp_path / "out" / "parts" / "001-000000.parquet")
     run(tmp_path / "out", realisations=3)
-    assert opened == {"001-000000.parquet": 1, "runs.parquet": 1, "curves.parquet": 1}
+    assert opened == {"buffer": 1, "runs.parquet": 1, "curves.parquet": 1}
 
 
 def test_loading_reads_each_table_once_and_no_part(tmp_path, opened):
