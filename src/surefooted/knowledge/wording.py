@@ -45,7 +45,7 @@ def conflicts(declared: Declared, counts: Counts, reading: Reading) -> list[str]
     n_laws = 0 if declared.mechanics is None else len(declared.mechanics.sizes)
     for i in np.flatnonzero(reading.crossed):
         of = f"law {i}" if i < n_laws else "the joint law of some components"
-        found.append(f"{of}: no law fits what was counted of its events")
+        found.append(f"{of}: the mechanics take it to be the same at all steps, and no law fits all that was observed")
     ptr, state, count = counts.rows()
     for m in np.flatnonzero(reading.fault).tolist():
         h, k = divmod(m, declared.space.n_pairs)
