@@ -725,7 +725,7 @@ def test_data_that_no_law_fits_are_a_conflict_and_the_rows_may_be_anything():
         plausible, conflicts = read(known, likelihood, counts, 0.1)
         assert bool(conflicts) == bool(plausible.unseen.any())
     # pooled, d = 0 has 1/2, d >= 2 has 1 of the draws that decide it: 1/2 and 1 do not fit together
-    assert conflicts == known.conflicts(likelihood, counts, 0.1) and any("law 0: the mechanics take it to be the same" in c for c in conflicts)
+    assert conflicts == known.conflicts(likelihood, counts, 0.1) and any("no law fits all" in c for c in conflicts)
     k = room.space.pair(0, 3)
     row = slice(plausible.next_ptr[k], plausible.next_ptr[k + 1])
     assert np.all(plausible.p_lower[row] == 0) and np.all(plausible.p_upper[row] == 1) and plausible.unseen[k] == 1
