@@ -119,11 +119,12 @@ def test_rows_of_all_states_begin_in_their_order(form):
 def test_leaving_pairs_of_dense_rows_out_changes_no_bit(kernel, form, seed):
     n = SIZES[seed]
     space, _ = plausible(form, seed, n, 3, kind="dense")
+    damping = 1.0 if kinds(space)[0].mean() > 0.5 else value_iteration.DAMPING  # dense rows mix at once
     for start in (np.zeros(n), np.random.default_rng(seed).normal(size=n)):
         for epsilon, most in ((1e-2, value_iteration.PLAIN_SWEEPS - 1), (1e-12, 5)):
             ours, theirs, pair = start.copy(), start.copy(), np.zeros(n, dtype=np.int64)
             found = kernel(space.space.pair_ptr, tuple(space.rows), space.r_upper, epsilon, most, ours, pair)
-            *expected, greedy = plain_iteration(space, epsilon, most, theirs)
+            *expected, greedy = plain_iteration(space, epsilon, most, theirs, damping)
             assert found == tuple(expected) and np.array_equal(ours, theirs) and np.array_equal(pair, greedy)
 
 

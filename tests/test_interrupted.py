@@ -16,6 +16,7 @@ import surefooted as sf
 from surefooted.agents.in_use import INTERRUPTED, TWO_THREADS
 from surefooted.agents.ucrl2 import UCRL2Learner
 from surefooted.bandits import ConservativeLinearUCB, ConservativeUCB
+from surefooted.certificates.shelf import Shelf
 from surefooted.errors import SurefootedError
 from surefooted.testing import same
 
@@ -418,3 +419,38 @@ def test_a_simulation_keeps_its_agent_to_itself(monkeypatch):
     sf.simulate(RIVER, agent, steps=20, seed=0)
     assert told and set(told) == {TWO_THREADS}
     assert agent.act(agent.state).action in (0, 1)
+
+
+def on_shelf(shelf, space, ids):
+    """The policies of a shelf, put together again: the pair of each state, or the pairs and weights of a random one."""
+    state, first, base, weighted, pairs, weights = shelf.lists()
+    for i in shelf.places(np.array(ids)):
+        played = pairs[first[i] : first[i + 1]]
+        if weighted[i] >= 0:
+            yield played.tolist(), weights[weighted[i] : weighted[i] + played.size].tolist()
+            continue
+        whole = pairs[first[base[i]] : first[base[i]] + space.n_states].copy()
+        whole[state[played]] = played
+        yield whole.tolist()
+
+
+def test_an_interrupted_shelf_holds_what_an_undisturbed_one_does():
+    space, rng = sf.Space.full(12, 2), np.random.default_rng(0)
+    chosen = rng.integers(2, size=12)
+    policies = [sf.Policy.deterministic(space, chosen), sf.Policy.uniform(space)]
+    for i in range(4):
+        chosen = chosen.copy()
+        chosen[i] = 1 - chosen[i]
+        policies.append(sf.Policy.deterministic(space, chosen))
+    wanted, n, hit = list(on_shelf(Shelf(policies, policies[0]), space, range(6))), 0, True
+    assert wanted[2] == policies[2].pair.tolist() and wanted[5] == policies[5].pair.tolist()
+    while hit:
+        n += 1
+        shelf, hit, interrupting = Shelf(policies, policies[0]), False, Interrupting(n)
+        for q in range(6):
+            try:
+                interrupting.during(lambda of=shelf, q=q: of.places(np.array([q])))
+            except Injected:
+                hit = True
+        assert list(on_shelf(shelf, space, range(6))) == wanted, f"call {n}"
+    assert n > 20

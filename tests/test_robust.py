@@ -405,7 +405,7 @@ def test_segment_losses_are_the_largest_falls_below_the_bias(kernel, form, seed)
     assert losses == pytest.approx(np.array(truth), abs=1e-10)
 
 
-def plain_iteration(space, epsilon, most, v):
+def plain_iteration(space, epsilon, most, v, damping=value_iteration.DAMPING):
     """Extended value iteration with nothing left out: bounds, sweeps and greedy pairs."""
     work, ptr = sorting.workspace(v.size), space.space.pair_ptr
     for sweep in range(1, most + 1):
@@ -415,7 +415,7 @@ def plain_iteration(space, epsilon, most, v):
         change = np.array([values[k] for k in pair]) - v
         if np.ptp(change) <= epsilon or sweep == most:
             return change.min(), change.max(), sweep, np.array(pair)
-        value_iteration.move_damped(change, 0.9, v)
+        value_iteration.move_damped(change, damping, v)
     raise AssertionError
 
 

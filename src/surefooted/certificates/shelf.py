@@ -23,7 +23,7 @@ class Shelf:
         self._place = np.full(64, -1)
         self._first, self._base, self._weighted = (_Column(np.zeros(64, dtype=np.int64)) for _ in range(3))
         self._pairs, self._weights = _Column(np.zeros(64, dtype=np.int64)), _Column(np.zeros(64))
-        self._first.add(np.zeros(1, dtype=np.int64))
+        self._used = (0, 0, 0)  # policies, pairs and weights; what is written beyond them does not count
         self._whole: tuple[int, Ints] | None = None  # the last policy stored completely: its place, and its pairs
         self._put(0, baseline)
 
@@ -44,23 +44,26 @@ class Shelf:
         return self._state, *(column.array for column in columns)
 
     def _put(self, q: int, policy: Policy) -> None:
-        """Put policy number q at the end."""
-        place, base, weighted = self._base.used, self._base.used, -1
+        """Put policy number q at the end; if this is interrupted, nothing has changed."""
+        place, n_pairs, n_weights = self._used
+        whole, base, weighted = self._whole, place, -1
         if policy.pair is None:
             assert policy.weights is not None
-            pairs, weighted = np.flatnonzero(policy.weights), self._weights.used
-            self._weights.add(policy.weights[pairs])
+            pairs, weighted = np.flatnonzero(policy.weights), n_weights
+            n_weights = self._weights.write(n_weights, policy.weights[pairs])
         else:
             pairs = policy.pair
-            changed = pairs if self._whole is None else pairs[pairs != self._whole[1]]
-            if self._whole is not None and SHORT * changed.size <= pairs.size:
-                base, pairs = self._whole[0], changed
+            changed = pairs if whole is None else pairs[pairs != whole[1]]
+            if whole is not None and SHORT * changed.size <= pairs.size:
+                base, pairs = whole[0], changed
             else:
-                self._whole = (place, pairs)
-        self._pairs.add(pairs)
-        self._base.add(np.array([base]))
-        self._weighted.add(np.array([weighted]))
-        self._first.add(np.array([self._pairs.used]))
+                whole = (place, pairs)
+        n_pairs = self._pairs.write(n_pairs, pairs)
+        self._base.write(place, np.array([base]))
+        self._weighted.write(place, np.array([weighted]))
+        self._first.write(place + 1, np.array([n_pairs]))
+        self._used = (place + 1, n_pairs, n_weights)
+        self._whole = whole
         self._place[q] = place
 
 
@@ -68,13 +71,14 @@ class _Column:
     """Numbers that grow at the end, in an array that is larger than they are by a quarter at most."""
 
     def __init__(self, room: Any) -> None:
-        self.array, self.used = room, 0
+        self.array = room
 
-    def add(self, numbers: Any) -> None:
-        """Add numbers."""
-        end = self.used + numbers.size
+    def write(self, begin: int, numbers: Any) -> int:
+        """Write numbers from `begin` on; where they end."""
+        end = begin + numbers.size
         if end > self.array.size:
             larger = np.zeros(end + end // 4, dtype=self.array.dtype)
-            larger[: self.used] = self.array[: self.used]
+            larger[:begin] = self.array[:begin]
             self.array = larger
-        self.array[self.used : end], self.used = numbers, end
+        self.array[begin:end] = numbers
+        return int(end)
