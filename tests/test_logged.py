@@ -70,6 +70,15 @@ def test_the_gain_by_the_log_is_that_of_an_account_with_that_share():
     assert logged.gain_by_log(sf.Baseline(SHOP.baseline), 1.0, None, 0.1) == ANY
 
 
+def test_the_gain_by_the_log_of_a_randomised_baseline_counts_the_luck_of_its_draws():
+    p, r = np.full((2, 2, 2), 0.5), np.array([[0.0, 1.0], [0.0, 1.0]])  # all that is random in rewards is the action
+    mdp = sf.TabularMDP.from_arrays(p, r, noise=sf.Noise())
+    problem = sf.Problem("tosses", mdp, sf.Policy.uniform(mdp.space), 0)
+    for seed in range(5):
+        low, high = logged.gain_by_log(with_log(problem, 3_000, seed), 0.01, None, 0.05)
+        assert low <= 0.5 <= high < low + 0.1
+
+
 def test_true_gain_and_bias_lie_within_their_bounds_as_often_as_promised():
     runs = failed = coupled = 0
     delta = 0.05

@@ -305,6 +305,12 @@ def only_pairs(policy: Policy, stages: int) -> tuple[Ints, Floats]:
     return every_stage(alone, stages), every_stage(weights, stages)
 
 
+def guessed_as(policy: Policy) -> Ints:
+    """The pair under which each is guessed, [K]: itself, or the first of its state if the policy randomises there."""
+    space, (alone, _) = policy.space, only_pairs(policy, 0)
+    return np.where(alone[space.pair_state] < 0, space.pair_ptr[space.pair_state], np.arange(space.n_pairs))
+
+
 def every_stage(rule: Any, stages: int) -> Any:
     """One decision rule, or one for each stage, in one row of its own: kernels are compiled for writable rows."""
     return np.array(np.broadcast_to(rule, (max(stages, 1), rule.shape[1])), order="C").reshape(-1)

@@ -9,7 +9,8 @@ shares of δ must add up to δ at most.
     both             outcomes have a fixed       the set has δ_L, outcomes have δ - δ_L: `delta` must be given
                      fraction, the set the rest
 
-The fraction is a half. Anchors (`certificates.anchors`), which only make the set tighter, have a tenth.
+The fraction is a half. What only makes a proof by the set tighter has a tenth: anchors (`certificates.anchors`), or the
+log of an unknown baseline (`certificates.logged`).
 
 δ is `delta`, or else δ_L, or else `DELTA`. A set that proves nothing, such as that of a learner that only proposes, has
 no share. What was declared of a baseline is checked beside all this (`knowledge.baseline_check`): a false alarm breaks

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from surefooted.certificates.account import Verdict, every_stage, only_pairs
+from surefooted.certificates.account import Verdict, every_stage, guessed_as, only_pairs
 from surefooted.certificates.baseline_log import log_faults, own_steps
 from surefooted.certificates.coupling import Coupling, couple
 from surefooted.certificates.martingale import new_bets
@@ -79,7 +79,7 @@ class UnknownAccount:
         pays = (tolerance.alpha, tolerance.per_step_counted(space.low), tolerance.allowance)
         terms = Terms(*pays, math.inf, math.inf, space.r_max, 0.0, 0.0, math.inf, saving)
         visits, usual, votes, missed, departures = (np.zeros(K, dtype=np.int64) for _ in range(5))
-        seen = (visits, np.zeros(K), usual, votes, missed, departures)
+        seen = (guessed_as(baseline.policy), visits, np.zeros(K), usual, votes, missed, departures)
         by_set = (np.array([math.inf, -math.inf]), np.full((2, K), nothing), np.zeros(2), np.zeros(2))
         bets = [new_bets(1.0) for _ in BETS]
         of_bias = (np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))

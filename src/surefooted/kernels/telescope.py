@@ -51,6 +51,7 @@ class Telescope(NamedTuple):
     of_phases: Bets
     above: Bets  # on rests: they bound the gain from above
     below: Bets  # on rests: they bound the gain from below
+    guessed_as: Ints  # [K], the pair under which each counts in the next five: known before the baseline draws
     visits: Ints  # [K]
     total: Floats  # [K], the sum of the rewards
     usual: Ints  # [K], the next state that leads a majority vote
@@ -180,8 +181,10 @@ def guess_by_pair(account: Telescope, pair: int, earned: float, s_next: int) -> 
     """The surprise of a step and how far it may lie from that; the step teaches what to expect of its pair.
 
     The guess of r + h(s') is the mean reward so far plus the bias of the usual next state, or plus the middle of the
-    bias if the usual one is missed more than a quarter of the time.
+    bias if the usual one is missed more than a quarter of the time. All pairs of a state in which the baseline
+    randomises have one guess: with one for each, the luck of its draws would not count.
     """
+    pair = account.guessed_as[pair]
     terms, n = account.terms, account.visits[pair]
     x = earned - (account.total[pair] / n if n > 0 else terms.r_max / 2)
     missed = n > 0 and s_next != account.usual[pair]
