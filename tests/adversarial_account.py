@@ -59,7 +59,14 @@ def cliff(rng):
     return p, r
 
 
-KINDS = (*adversarial.KINDS, waiting, lottery, cliff)
+def tosses(rng):
+    """The baseline tosses a coin between actions that always earn the same: all luck is in what it draws."""
+    S = int(rng.integers(1, 4))
+    return np.full((S, 2, S), 1 / S), np.tile([0.0, 1.0], (S, 1))
+
+
+KINDS = (*adversarial.KINDS, waiting, lottery, cliff, tosses)
+LONG = {"tosses": 4_000}  # steps of a log at most
 
 
 class Harm(UCRL2Learner):
@@ -188,7 +195,7 @@ def an_agent(rng, problem, delta, known=True):
     )
     if not known and rng.random() < 0.5:
         for _ in range(int(rng.integers(1, 4))):
-            agent.account.read(*a_log(rng, problem, int(rng.integers(1, 400))))
+            agent.account.read(*a_log(rng, problem, int(rng.integers(1, LONG.get(problem.name, 400)))))
     return agent, alpha, allowance
 
 
@@ -209,6 +216,9 @@ def a_problem(rng, kind):
     if kind in adversarial.KINDS:
         return adversarial.a_problem(rng, kind)
     p, r = kind(rng)
+    if kind is tosses:
+        mdp = TabularMDP.from_arrays(p, r)
+        return Problem(kind.__name__, mdp, Policy.uniform(mdp.space), 0)
     noise = [Noise("bernoulli"), Noise("bernoulli"), Noise("uniform", 0.5)][int(rng.integers(3))]
     mdp = TabularMDP.from_arrays(p, r, noise=noise)
     return Problem(kind.__name__, mdp, Policy.always(mdp.space, 0), 0)
