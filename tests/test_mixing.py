@@ -66,6 +66,9 @@ def test_by_hand(known):
     floored = StepMix(problem.space, 3, baseline=base, alpha=0.4, floor=0.5, learner=learner)
     floored.begin(0)  # 0.4 of 1.5 is 0.6 = 0.75 x 0.8
     np.testing.assert_allclose(floored.policy.probabilities[:, 0, 1], [0.0, 0.0, 0.75])
+    poor = StepMix(problem.space, 3, baseline=base, alpha=0.4, tolerance=0.4, floor=1.5, learner=learner)
+    poor.begin(0)  # the baseline earns less than the floor: nothing of it, and no less, but 3 x 0.4 may be lost
+    np.testing.assert_allclose(poor.policy.probabilities[:, 0, 1], [0.0, 0.5, 1.0])
 
 
 def test_the_margin_of_a_policy_by_hand():
