@@ -186,6 +186,19 @@ def test_until_an_override_is_told_its_departure_earns_no_credit():
     assert ledger.worth <= before + 1e-9
 
 
+def test_what_single_choices_have_proved_is_forgotten_with_them():
+    """An open departure whose choice has always paid costs nothing, until single choices prove nothing any more."""
+    ledgers = [a_ledger(lottery(edge=0.5)) for _ in range(2)]
+    ledgers[1].without_pairs()
+    for ledger in ledgers:
+        for _ in range(300):
+            ledger.close(ledger.decide(0, 1, True), 0, 1, worst_outcome(ledger, 1.0, 0), 0.0)
+        ledger.decide(0, 1, True)
+    assert ledgers[0].worth == pytest.approx(ledgers[1].worth + 0.5)
+    ledgers[0].without_pairs()
+    assert ledgers[0].worth == pytest.approx(ledgers[1].worth)
+
+
 def test_a_corrected_outcome_counts_as_if_it_had_been_told_right():
     problem, rng = sf.problems.riverswim(4), np.random.default_rng(0)
     wrong, right = (a_ledger(problem) for _ in range(2))
