@@ -239,6 +239,17 @@ def test_a_declared_baseline_is_used():
     assert told.at_least > plain.at_least and told.baseline == (pytest.approx(values[0, problem.start]),) * 2
 
 
+def test_values_are_told_in_the_unit_of_the_rewards():
+    p, r = np.full((2, 2, 2), 0.5), np.array([[-20.0, 100.0], [40.0, 0.0]])
+    mdp = sf.TabularMDP.from_arrays(p, r, rewards=(-20, 100))
+    problem = sf.Problem("in euros", mdp, Policy.always(mdp.space, 0), 0)
+    values = sf.solve.policy_values(mdp, problem.baseline, 3)
+    assert values[0, 0] == pytest.approx(-20 + 2 * 10)
+    base = sf.Baseline(problem.baseline, values=values)
+    found = sf.certify(Policy.always(mdp.space, 1), log_of(problem, 5, 0), base, horizon=3, start=0)
+    assert found.baseline == (pytest.approx(values[0, 0]),) * 2
+
+
 # -- by weights -------------------------------------------------------------------------------------------------------
 
 
@@ -319,7 +330,7 @@ def test_spibb_changes_only_what_was_observed_often_enough():
     history.counts.add_steps([3] * 20, [0.5] * 20, [1] * 20)
     base = Policy.uniform(problem.space)
     for horizon in (None, 4):
-        for least in (1, 60, 80, 10**6):
+        for least in (1, 60, 71, 80, 10**6):  # most pairs were observed 70 times
             found = sf.spibb(history, base, least=least, horizon=horizon)
             rare = history.counts.visits < least
             assert np.all(found.dense_weights[..., rare] == base.dense_weights[rare])
