@@ -70,13 +70,23 @@ def test_the_inequality_behind_the_theorem():
 
 def test_an_e_value_by_hand():
     """Three steps, two bets: the mean of four exponentials."""
-    sums, lambda_, psi, out = np.array([[3.0, 1.5, 1.25]]), np.array([0.5, 0.25]), np.array([0.2, 0.04]), np.zeros(1)
+    sums, out = np.array([[3.0, 1.5, 1.25, 0.0]]), np.zeros(1)
+    lambda_, psi = np.array([0.5, 0.25]), np.array([0.2, 0.04])
     kernels.evidence(sums, 0.0, lambda_, psi, -math.inf, out)
     each = [math.exp(0.75 - 0.25), math.exp(0.375 - 0.05), math.exp(-0.75 - 0.25), math.exp(-0.375 - 0.05)]
     assert out[0] == pytest.approx(math.log(sum(each) / 4))
     kernels.evidence(sums, 0.1, lambda_, psi, -math.inf, out)  # ξ sums to 1.5 - 0.3, its squares to 1.25 - 0.3 + 0.03
     each = [math.exp(0.6 - 0.2 * 0.98), math.exp(0.3 - 0.04 * 0.98)]
     each += [math.exp(-0.9 - 0.2 * 1.58), math.exp(-0.45 - 0.04 * 1.58)]
+    assert out[0] == pytest.approx(math.log(sum(each) / 4))
+
+
+def test_a_hidden_surprise_counts_at_its_worst_on_both_sides():
+    """Three surprises are known, and the fourth is the worst one that it can have been."""
+    lambda_, psi, out = np.array([0.5, 0.25]), np.array([0.2, 0.04]), np.zeros(1)
+    kernels.evidence(np.array([[4.0, 1.5, 2.25, 1.0]]), 0.1, lambda_, psi, -math.inf, out)
+    xi, eta = [np.array([*known, -1.0]) - 0.1 for known in ([0.5, 1.0, 0.0], [-0.5, -1.0, 0.0])]
+    each = [math.exp(a * x.sum() - b * (x**2).sum()) for x in (xi, eta) for a, b in zip(lambda_, psi, strict=True)]
     assert out[0] == pytest.approx(math.log(sum(each) / 4))
 
 
@@ -111,7 +121,7 @@ def test_what_is_below_the_threshold_need_not_be_exact():
     """The upper bound never hides an e-value that reaches the threshold."""
     rng, lambda_, psi = np.random.default_rng(0), LAMBDA, PSI
     n = rng.integers(0, 1000, 200)
-    sums = np.column_stack([n, rng.normal(0, 0.1, 200) * n, rng.random(200) * n])
+    sums = np.column_stack([n, rng.normal(0, 0.1, 200) * n, rng.random(200) * n, np.zeros(200)])
     exact, bounded = np.zeros(200), np.zeros(200)
     kernels.evidence(sums, TOLERANCE, lambda_, psi, -math.inf, exact)
     kernels.evidence(sums, TOLERANCE, lambda_, psi, 5.0, bounded)

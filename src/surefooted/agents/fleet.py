@@ -35,7 +35,8 @@ class Fleet(FleetDecisions):
             if self.rules.arrival == "any":
                 ledger.await_evidence(step.baseline, NO_EVIDENCE, 0.0)
                 step.waiting[i] = 0.0
-        step.pair, step.departs, step.explored = step.baseline, False, False
+        step.pair, step.departs = step.baseline, False
+        step.explored = self._alone[step.s] < 0  # who rejected saw the draw: it does not tell of the baseline
 
     def expire(self, number: int, played: int | None = None) -> Settled:
         """The rest of an outcome is not waited for any longer: it counts at its worst for good, and teaches nothing.
@@ -43,6 +44,8 @@ class Fleet(FleetDecisions):
         If another pair is known to have been `played`, the decision is on no account.
         """
         step = self.open.pop(number)
+        if played is not None and self._hides(step, played):
+            self._hide(step)
         seen, known = step.is_seen, step.numbers(len(self.rules.guardrails))
         terms = list[tuple[float, float, int] | None]()
         for i, (metric, ledger) in enumerate(self.books.of(step.site)):
@@ -60,6 +63,7 @@ class Fleet(FleetDecisions):
     def reopen(self, number: int, settled: Settled) -> None:
         """Take back an outcome that was wrong: its decision is open again, and nothing of it is known."""
         step, known = settled.step, settled.step.numbers(len(self.rules.guardrails))
+        step.explored |= step.put and self._alone[step.s] < 0  # as `reject` has it
         overridden = settled.played != step.pair
         for i, (metric, ledger) in enumerate(self.books.of(step.site)):
             if overridden:  # it is on no account, and may have been played after all
@@ -70,6 +74,8 @@ class Fleet(FleetDecisions):
             step.waiting[i] = 0.0 if self.rules.arrival == "any" else NO_EVIDENCE
             if step.waiting[i] >= 0:
                 ledger.await_evidence(step.pair, NO_EVIDENCE, 0.0)
+        if self._hides(step, settled.played):
+            self.check.hide(step.s, -1)
         if not settled.lost:
             assert step.reward is not None and step.s_next is not None
             if number > self.since:

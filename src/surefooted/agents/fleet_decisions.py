@@ -145,7 +145,8 @@ class FleetDecisions:
     def _plan(self) -> None:
         """What is proposed from now on, as `CUCRL2.next_episode` decides it."""
         learner, check = self.learner, self.check
-        contradictions = learner.compare() + check.compare(learner.belief.from_data, learner.counts.total)
+        by_set = (learner.belief.from_data, learner.counts.total) if self.rules.people == "state" else ()
+        contradictions = learner.compare() + check.compare(*by_set)
         plausible = learner.plausible()
         self.ended, self.planned_at, self.doubling, self.proposal = False, self.t, False, None
         self.left = max(1, int(self.agent.patience * self.t))
@@ -237,11 +238,13 @@ class FleetDecisions:
         if teaches:
             impossible = self.learner.belief.notice(pairs, rewards, next_states, noise)
             self.learner.learn(pairs, rewards, next_states, noise)
+        if self._hides(step, pair):
+            self._hide(step)
         if self._tells_of_baseline(step, overridden):
             self.check.add(step.s, pairs, rewards, next_states, EXPLORED[:1] if step.explored else NOT_EXPLORED)
         if self.drift is not None and teaches:
             assert step.reward is not None and step.s_next is not None
-            own = not overridden and (not step.explored or pair == self._alone[step.s])
+            own = self._tells_of_baseline(step, overridden) and (not step.explored or pair == self._alone[step.s])
             if self.drift.add(step.s, pair, step.reward, step.s_next, own, number):
                 self.ended = True
         self.allowed[pair] -= 1
@@ -251,6 +254,21 @@ class FleetDecisions:
     def _tells_of_baseline(self, step: Step, overridden: bool) -> bool:
         """Whether the check of the baseline may count a step: who chose it knew no more than the state."""
         return not overridden and not (step.put and self.rules.people == "more")
+
+    def _hides(self, step: Step, played: int) -> bool:
+        """Whether somebody replaced what the baseline chose, and knew of it more than the state.
+
+        Who sees what a randomised baseline has drawn does. The steps that are left alone are then a selection.
+        """
+        own = not step.explored or step.pair == self._alone[step.s]
+        knew_more = self.rules.people == "more" or self._alone[step.s] < 0
+        return played != step.pair and own and knew_more and not (step.put and self.rules.people == "more")
+
+    def _hide(self, step: Step) -> None:
+        """What the baseline's choice would have led to counts at its worst."""
+        self.check.hide(step.s)
+        if self.drift is not None:
+            self.drift.hide()
 
     def _withdraw(self, step: Step, i: int, ledger: Ledger) -> None:
         """Nothing of this step stays in a ledger but that it has paid in."""

@@ -22,7 +22,7 @@ class Surprises(NamedTuple):
     gain: float  # 0 for a finite horizon
     range_: float
     stride: int  # how far apart the places of a state at two stages are; 0 for average reward
-    sums: Floats  # [places + 1, 3]: steps, the sum of the surprises, the sum of their squares
+    sums: Floats  # [places + 1, 4]: steps, sums of surprises and of their squares, and how many are hidden: see `hide`
 
 
 @njit
@@ -80,15 +80,18 @@ def log_mean_exp(total: float, variance: float, lambda_: Floats, psi: Floats) ->
 def evidence(sums: Floats, tolerance: float, lambda_: Floats, psi: Floats, least: float, out: Floats) -> None:
     """The logarithm of the two-sided e-value of each row of `sums`, [places + 1]; below `least`, an upper bound on it.
 
-    Each side is about ξ = D - tolerance, or -D - tolerance, whose squares add up to the sum below.
+    Each side is about ξ = D - tolerance, or -D - tolerance, whose squares add up to the sum below. Surprises that are
+    hidden count at their worst, which is -1 for the first side and 1 for the second: λ ξ - ψ ξ² is concave, and least
+    there.
     """
     for row in range(len(sums)):
-        n, total, square = sums[row, 0], sums[row, 1], sums[row, 2]
+        n, total, square, hidden = sums[row, 0], sums[row, 1], sums[row, 2], sums[row, 3]
         out[row] = 0.0
         if n > 0.0:
             shifted = square + n * tolerance * tolerance
-            above, squares = total - n * tolerance, shifted - 2.0 * tolerance * total
-            below, others = -total - n * tolerance, shifted + 2.0 * tolerance * total
+            lowest, highest = total - hidden, total + hidden
+            above, squares = lowest - n * tolerance, shifted - 2.0 * tolerance * lowest
+            below, others = -highest - n * tolerance, shifted + 2.0 * tolerance * highest
             bound = max(largest_bet(above, squares, lambda_, psi), largest_bet(below, others, lambda_, psi))
             out[row] = bound
             if bound >= least:

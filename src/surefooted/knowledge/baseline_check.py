@@ -6,9 +6,9 @@ Let g and h be the declared gain and bias. At a step from s to s' that earns r, 
 
 If the declaration is right, D has mean 0 given the past wherever the baseline chooses, since g + h = r_b + P_b h. Such
 steps are those of the baseline's own rule, its draw included, and those at which something else plays the only pair
-that the baseline plays in s. Over a finite horizon the values of all stages take the place of h, D = r + V_{h+1}(s') -
-V_h(s), and g is 0. If only the values of the starts are declared, a whole episode of the baseline is one step, with
-D = G - V(s_1) for its return G.
+that the baseline plays in s. A draw that somebody saw and replaced counts at its worst (`hide`). Over a finite horizon
+the values of all stages take the place of h, D = r + V_{h+1}(s') - V_h(s), and g is 0. If only the values of the starts
+are declared, a whole episode of the baseline is one step, with D = G - V(s_1) for its return G.
 
 **Theorem.** Let D_1, D_2, .. lie in [-c, c], and let each have a mean in [-ε, ε] given the past. Let 0 < λ_j < 1 / c'
 with c' = c + ε, and ψ_j = (-ln(1 - c' λ_j) - c' λ_j) / c'² for j = 1 .. J. With ξ_i = D_i - ε and η_i = -D_i - ε, let
@@ -125,7 +125,7 @@ class BaselineCheck:
             if not self.whole_episodes:
                 span, alone = float(np.ptp(values[1:], axis=1).max()), only_pairs(policy, self.horizon)
                 stride, places = space.n_states, space.n_states * self.horizon
-        return Surprises(worth.copy(), alone, float(gain), span + space.r_max, stride, np.zeros((places + 1, 3)))
+        return Surprises(worth.copy(), alone, float(gain), span + space.r_max, stride, np.zeros((places + 1, 4)))
 
     @property
     def places(self) -> int:
@@ -164,8 +164,16 @@ class BaselineCheck:
         if not explored or pair == told.alone[s]:
             d = (reward + told.worth[s_next] - told.worth[s] - told.gain) / told.range_
             d = min(max(float(d), -1.0), 1.0)
-            told.sums[[s, -1]] -= (1.0, d, d * d)
+            told.sums[[s, -1]] -= (1.0, d, d * d, 0.0)
         self.found, self.checked_at, self.set_due_at = [], -1, 0
+
+    def hide(self, s: int, steps: int = 1) -> None:
+        """Somebody who saw what the baseline drew in s played something else: the surprise counts at its worst.
+
+        Its step and its square, which is 1 at most, are counted with the others; the surprise itself is not known.
+        """
+        if self.is_active and self._surprises.sums[s, 3] + steps >= 0:
+            self._surprises.sums[[s, -1]] += (steps, 0.0, steps, steps)
 
     def spot_check_is_due(self, s: int = 0) -> bool:
         """Whether the baseline must be played again before what was declared of it can be believed any longer.
@@ -217,7 +225,7 @@ class BaselineCheck:
     def _surprising(self, place: int) -> str:
         """That the steps of one place, or all of them, do not fit."""
         told, P = self._surprises, self.places
-        n, total, _ = told.sums[place].tolist()
+        n, total, _, hidden = told.sums[place].tolist()
         h, s = divmod(place, told.stride) if told.stride else (None, place)
         space = self.baseline.policy.space
         worth = None if place == P else float(told.worth[place])
@@ -227,7 +235,8 @@ class BaselineCheck:
         declared = wording.declared_baseline(gain, worth, s, h, space)
         than = "its values say" if gain is None else "its gain and bias say" if P > 1 else "that"
         unit = "episode" if self.whole_episodes else "step"
-        return wording.wrong_baseline(declared, int(n), total / n * told.range_, unit, than, space.money)
+        seen = n - hidden
+        return wording.wrong_baseline(declared, int(seen), total / seen * told.range_, unit, than, space.money)
 
     def _by_set(self, plausible: Plausible) -> list[str]:
         """Where no MDP of the set explains what was declared."""
@@ -279,7 +288,7 @@ class BaselineCheck:
         """A check of the same arguments that remembers what `state_dict` returned."""
         other = type(self)(self.baseline, self.delta, self.horizon, self.is_active)
         if other.is_active:
-            other._surprises.sums[:] = state["sums"]
+            other._surprises.sums[:, : state["sums"].shape[1]] = state["sums"]  # once, nothing was hidden
         other.played[:], other.found = state["played"], list(state["found"])
         other.checked_at, other.set_due_at = int(state["checked_at"]), int(state["set_due_at"])
         return other

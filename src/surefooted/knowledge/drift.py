@@ -23,6 +23,7 @@ level with probability at most level / 2. ∎
 After r restarts the level is `level` / ((r + 1) (r + 2)); these add up to `level`. A false alarm breaks no promise: the
 baseline is played until somebody decides what to believe. So `level` is no part of δ. The theorem supposes that which
 outcomes are told, and when, does not depend on what they are. If bad news comes late, there may be more false alarms.
+What people have replaced counts at its worst (`hide`); of 2. it supposes that they know no more than the state.
 """
 
 import math
@@ -80,7 +81,7 @@ class Drift:
         self.alarm: str | None = None
         self.since = 0  # the decision of the last outcome before the change, if there is an alarm and it is known
         self.n, self.look_at, self.begin_at, self.begun = 0, EVERY, float(BEGIN), 0
-        self._sums = [0.0, 0.0, 0.0]  # of the surprises of the baseline, in units of their range
+        self._sums = [0.0, 0.0, 0.0, 0.0]  # of the surprises of the baseline, in units of their range
         self._symbols: dict[int, int] = {}  # where each symbol of each pair is counted
         self._counts: list[int] = []
         self._pairs: list[int] = []  # of each symbol
@@ -102,8 +103,8 @@ class Drift:
         self.n += 1
         if own:
             d = min(max((reward + bias[s_next] - bias[s] - self.gain) / self.range_, -1.0), 1.0)
-            steps, total, square = self._sums
-            self._sums = [steps + 1.0, total + d, square + d * d]
+            steps, total, square, hidden = self._sums
+            self._sums = [steps + 1.0, total + d, square + d * d, hidden]
         earned = min(max(int(BINS * reward / space.r_max), 0), BINS - 1)
         symbol = (pair * space.n_states + s_next) * BINS + earned
         if (where := self._symbols.get(symbol)) is None:
@@ -118,6 +119,11 @@ class Drift:
         self.look_at = self.n + max(EVERY, len(self._counts) // 4, self.n // SELDOM)
         self.alarm = self._of_baseline() or self._of_pairs()
         return self.alarm is not None
+
+    def hide(self) -> None:
+        """A surprise of the baseline was hidden by an override: it counts at its worst, as in `BaselineCheck`."""
+        steps, total, square, hidden = self._sums
+        self._sums = [steps + 1.0, total, square + 1.0, hidden + 1.0]
 
     def _begin(self, decision: int) -> None:
         """Sums begin anew."""
@@ -137,7 +143,8 @@ class Drift:
         if np.logaddexp.reduce(logs) < self.threshold:
             return None
         best = int(np.argmax(logs))
-        steps, total, _ = rows[best].tolist()
+        counted, total, _, hidden = rows[best].tolist()
+        steps = counted - hidden
         mean = total / steps * self.range_
         more = "more" if mean > 0 else "less"
         since = f"over the {int(steps)} steps since {self._place(best)}"
@@ -201,4 +208,11 @@ class Drift:
             setattr(self, name, state[name])
         symbols, self._counts, self._pairs = (list(column) for column in state["symbols"])
         self._symbols = {symbol: i for i, symbol in enumerate(symbols)}
-        self._sums, self._beginnings = state["sums"].tolist(), [tuple(kept) for kept in state["beginnings"]]
+        self._sums = _with_hidden(state["sums"]).tolist()
+        begun = state["beginnings"]
+        self._beginnings = [(j, n, of, _with_hidden(sums), counts) for j, n, of, sums, counts in begun]
+
+
+def _with_hidden(sums: Floats) -> Floats:
+    """Saved sums, in which nothing was hidden once."""
+    return np.append(sums, np.zeros(4 - len(sums)))
