@@ -84,7 +84,7 @@ audit: $(VENV)/.developing ## Look up the installed packages in a database of vu
 pythons: $(VENV)/.developing ## Install the wheel and the source archive with every Python that is here, and use them with few rights (5 minutes for each)
 	@$(BIN)/python tools/try_out.py --golden
 
-mutants: $(VENV)/.developing ## Make 684 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
+mutants: $(VENV)/.developing ## Make 683 mistakes in copies of the package: the tests must notice each (2 hours; docs/mutants.md)
 	@$(BIN)/python tests/mutants.py
 
 docs: $(VENV)/.developing ## Build the documentation as a site in build/site, and check every link
