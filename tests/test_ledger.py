@@ -300,6 +300,17 @@ def test_a_set_proves_nothing_while_an_outcome_is_missing_or_after_one_was_lost(
     assert not by_set()
 
 
+def test_single_choices_prove_nothing_once_some_data_were_chosen():
+    problem = sf.problems.riverswim(3)
+    fleet = Fleet(sf.CUCRL2(problem.space, baseline=known(problem), alpha=0.1, condition="decisions"))
+    fleet.add_site()
+    assert all(ledger.arrays.pairwise for ledger in fleet.books.all())
+    fleet.trust(None)  # a false alarm: all data stay
+    assert all(ledger.arrays.pairwise for ledger in fleet.books.all())
+    fleet.trust(None, steps=())
+    assert not any(ledger.arrays.pairwise for ledger in fleet.books.all())
+
+
 def test_the_reserve_of_a_site_is_that_of_an_account_that_begins_there():
     problem = sf.problems.riverswim(4)
     for start in range(4):
