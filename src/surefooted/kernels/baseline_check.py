@@ -22,7 +22,7 @@ class Surprises(NamedTuple):
     gain: float  # 0 for a finite horizon
     range_: float
     stride: int  # how far apart the places of a state at two stages are; 0 for average reward
-    sums: Floats  # [places + 1, 4]: steps, sums of surprises and of their squares, and how many are hidden: see `hide`
+    sums: Floats  # [places + 1, 4]: steps, the sum of the surprises, that of their squares, and how many are hidden
 
 
 @njit

@@ -168,10 +168,7 @@ class BaselineCheck:
         self.found, self.checked_at, self.set_due_at = [], -1, 0
 
     def hide(self, s: int, steps: int = 1) -> None:
-        """Somebody who saw what the baseline drew in s played something else: the surprise counts at its worst.
-
-        Its step and its square, which is 1 at most, are counted with the others; the surprise itself is not known.
-        """
+        """Somebody who saw what the baseline drew in s played something else: the surprise counts at its worst."""
         if self.is_active and self._surprises.sums[s, 3] + steps >= 0:
             self._surprises.sums[[s, -1]] += (steps, 0.0, steps, steps)
 
