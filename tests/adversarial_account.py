@@ -65,7 +65,7 @@ def tosses(rng):
     return np.full((S, 2, S), 1 / S), np.tile([0.0, 1.0], (S, 1))
 
 
-KINDS = (*adversarial.KINDS, waiting, lottery, cliff, tosses)
+KINDS = (*adversarial.KINDS, tosses, waiting, lottery, cliff)
 LONG = {"tosses": 4_000}  # steps of a log at most
 
 
