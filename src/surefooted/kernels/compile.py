@@ -71,10 +71,7 @@ def _write(text: str) -> None:
 
 
 class WithoutCollection(event.Listener):  # type: ignore[misc]
-    """Puts garbage collection off while a kernel is compiled: looking through all that numba made takes long.
-
-    Without this, compiling what the advisor needs takes 1.07 times as long.
-    """
+    """Puts garbage collection off while a kernel is compiled: looking through all that numba made takes long."""
 
     def __init__(self) -> None:
         self._depth, self._was_on = 0, False
@@ -102,7 +99,7 @@ for listener in (progress, WithoutCollection()):
 # a table: extended value iteration takes 2 to 3 times as long with counting. The option is numba's own, not public.
 UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
-# Nor does C call any kernel. Making each callable from C takes another 4 % of the time to compile everything.
+# Nor does C call any kernel. Making each callable from C would take longer to compile.
 NOT_FROM_C = {"no_cfunc_wrapper": True} if hasattr(DefaultOptions, "no_cfunc_wrapper") else {}
 
 

@@ -15,8 +15,8 @@ from surefooted.kernels.sorting import Work, rank_states, sort_row, workspace
 from surefooted.kernels.structs import Fields, Mixture, Table
 
 DAMPING = 0.9  # the share of a real step in the aperiodic chain of the same gain (Puterman 1994, Sec. 8.5.4)
-PLAIN_SWEEPS = 8  # sweeps before frozen sweeps help value iteration: with 40, slow chains take up to 1.8 times as long
-FROZEN_SWEEPS = 60  # frozen sweeps after each of the others: with 30, slow chains take 1.4 times as long
+PLAIN_SWEEPS = 8  # sweeps before frozen sweeps help value iteration: slow chains take longer with more
+FROZEN_SWEEPS = 60  # frozen sweeps after each of the others: slow chains take longer with fewer
 FREEZES = 400  # times that this is done: where several gains drift apart, more would only lose digits
 
 
